@@ -1,0 +1,102 @@
+"""What can go wrong, one class a situation. The docstring's first line is the default message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from functions.domain.job import Job
+
+
+class FieldProblem(NamedTuple):
+    """One thing wrong with one field: its dotted path, and a message naming the value and the limit."""
+
+    field: str
+    message: str
+
+
+class GnomonError(Exception):
+    """Something went wrong."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").split("\n", 1)[0])
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class InvalidFieldError(GnomonError):
+    """A field has a value that is not allowed."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class InvalidRequestError(GnomonError):
+    """The request is not valid."""
+
+    def __init__(self, details: tuple[FieldProblem, ...] = (), message: str | None = None) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class NotFoundError(GnomonError):
+    """There is nothing here, or nothing you may see."""
+
+
+class ForbiddenError(GnomonError):
+    """Your role does not allow this."""
+
+
+class ConflictError(GnomonError):
+    """The job's state does not allow this."""
+
+
+class PreconditionFailedError(GnomonError):
+    """The job was changed since you read it: read it again and repeat with its new ETag."""
+
+
+class IdempotencyKeyReusedError(GnomonError):
+    """This idempotency key was used with another body in the last hour: use a new key."""
+
+
+class PayloadTooLargeError(GnomonError):
+    """The body or the payload is larger than allowed."""
+
+
+class RateLimitedError(GnomonError):
+    """Too many requests."""
+
+    def __init__(self, message: str | None = None, *, retry_after: int, limit: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.limit = limit
+
+
+class UnavailableError(GnomonError):
+    """The service cannot do this just now: try again."""
+
+
+class JobExistsError(GnomonError):
+    """A job with this id exists."""
+
+
+class LostRaceError(GnomonError):
+    """Another write came first.
+
+    `current` is the row as that write left it, with its definition where it has one; None when the row is gone.
+    """
+
+    def __init__(self, current: Job | None) -> None:
+        super().__init__()
+        self.current = current
+
+
+class CorruptDefinitionError(GnomonError):
+    """The stored definition of the job cannot be read."""
+
+
+class HintNotSentError(GnomonError):
+    """A hint could not be sent; the sweep brings it instead."""

@@ -1,0 +1,73 @@
+"""Identifiers. All are derived from the job and its slot, except the two that are drawn: job ids and manual slots.
+
+| id        | form                                   |
+|-----------|----------------------------------------|
+| job       | UUID                                   |
+| slot      | epoch seconds in 10 digits             |
+| manual    | `<epoch>m<8 base32>`: sorts in its place |
+| run       | `<job>-<slot>`                         |
+| execution | `<run>-<attempt, 4 digits>`            |
+"""
+
+import base64
+import re
+import secrets
+import uuid
+from typing import NamedTuple
+
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_SLOT = r"\d{10}(?:m[a-z2-7]{8})?"
+_EXECUTION = re.compile(rf"({_UUID})-({_SLOT})-(\d{{4}})")
+_JOB = re.compile(_UUID)
+
+
+class ExecutionKey(NamedTuple):
+    """The three parts of an execution's id. `attempt` 0 is the key of a gap."""
+
+    job_id: str
+    slot_id: str
+    attempt: int
+
+
+def new_job_id() -> str:
+    return str(uuid.uuid4())
+
+
+def new_write_id() -> str:
+    """Mark of one conditional write, by which its writer knows it again (72 random bits)."""
+    return secrets.token_urlsafe(9)
+
+
+def is_job_id(text: str) -> bool:
+    return _JOB.fullmatch(text) is not None
+
+
+def slot_id(slot: int) -> str:
+    return f"{slot:010d}"
+
+
+def new_manual_slot_id(now: float) -> str:
+    return f"{int(now):010d}m{base64.b32encode(secrets.token_bytes(5)).decode().lower()}"
+
+
+def slot_instant(slot: str) -> int:
+    """The instant a slot id names, in epoch seconds."""
+    return int(slot[:10])
+
+
+def is_manual(slot: str) -> bool:
+    return "m" in slot
+
+
+def run_id(job_id: str, slot: str) -> str:
+    return f"{job_id}-{slot}"
+
+
+def execution_id(job_id: str, slot: str, attempt: int) -> str:
+    return f"{job_id}-{slot}-{attempt:04d}"
+
+
+def parse_execution_id(text: str) -> ExecutionKey | None:
+    """None when the text is no execution id."""
+    match = _EXECUTION.fullmatch(text)
+    return ExecutionKey(match[1], match[2], int(match[3])) if match else None

@@ -1,0 +1,198 @@
+"""The job's state row: the one aggregate of everything about a job that can still change.
+
+All instants are whole epoch seconds, UTC. The meaning of each field is fixed by docs/job-lifecycle.md.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from functions.domain.definition import Definition
+from functions.domain.errors import CorruptDefinitionError
+
+HINT_SLACK = 30
+"""Seconds after which somebody looks at what should have happened by a hint."""
+
+
+class RunState(enum.StrEnum):
+    """Where an active run stands. Stored as its one letter."""
+
+    RUNNING = "R"
+    """Attempt `attempt` runs under a lease."""
+    WAITING = "W"
+    """Attempt `attempt + 1` starts at `due_at`: a retry, a manual or forced run, a released waiter, a deferral."""
+    QUEUED = "Q"
+    """Waits for the run before it (overlap policy `queue`)."""
+
+
+class JobStatus(enum.StrEnum):
+    SCHEDULED = "SCHEDULED"
+    BLOCKED = "BLOCKED"
+    RUNNING = "RUNNING"
+    RETRYING = "RETRYING"
+    PAUSED = "PAUSED"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+class Outcome(enum.StrEnum):
+    """How a run ended."""
+
+    COMPLETED = "COMPLETED"
+    PERMANENTLY_FAILED = "PERMANENTLY_FAILED"
+    CANCELLED = "CANCELLED"
+    SKIPPED = "SKIPPED"
+
+
+class SkipReason(enum.StrEnum):
+    OVERLAP = "OVERLAP"
+    MISFIRE = "MISFIRE"
+    PAUSED = "PAUSED"
+    SCHEDULE_CHANGED = "SCHEDULE_CHANGED"
+    JOB_CANCELLED = "JOB_CANCELLED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveRun:
+    """A run's entry in the row. It is active for the overlap policy as long as it is present."""
+
+    state: RunState
+    attempt: int
+    attempt_limit: int
+    fence: int = 0
+    lease_expires_at: int | None = None
+    due_at: int | None = None
+    manual: bool = False
+    """Runs although the job is paused: a caller asked for it."""
+    started_by: str | None = None
+    """writeId of the start that made this RUNNING: evidence of an own write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Slots passed over and not yet in history: an outbox of one."""
+
+    first: int
+    last: int
+    count: int
+    reason: SkipReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRun:
+    """The run that ended last."""
+
+    slot_id: str
+    attempt: int
+    outcome: Outcome
+    fence: int
+    ended_at: int
+    error_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    id: str
+    owner: str
+    created_by: str
+    created_at: int
+    revision: int = 1
+    """Changes by callers."""
+    seq: int = 1
+    """All writes. A write names the `seq` it read; the store adds one."""
+    write_id: str = ""
+    definition: Definition | None = None
+    """None when it was not asked for, or cannot be read."""
+    definition_inline: bool = True
+    """False when the definition has a row of its own, named by `revision`."""
+    spread: int = 0
+    """Seconds added to every scheduled slot before it is due (spreadSeconds, hashed by job id)."""
+    next_slot: int | None = None
+    last_slot: int | None = None
+    """Highest scheduled slot started, queued or skipped. Manual, retried and forced runs never touch it."""
+    runs: Mapping[str, ActiveRun] = field(default_factory=lambda: MappingProxyType({}))
+    fence: int = 0
+    """Grows with every dispatch, revocation and cancel, job-wide."""
+    gap: Gap | None = None
+    catch_up_to: int | None = None
+    """Under misfire policy `run_all`: slots up to this one run one after the other, whatever the overlap policy."""
+    starts: int = 0
+    """Scheduled runs begun, for `maxRuns`."""
+    brake_minute: int = 0
+    brake_count: int = 0
+    """Starts within `brake_minute` (epoch // 60): ends a runaway chain."""
+    attention_at: int | None = None
+    wakes: int = 0
+    """Wakes by the sweep in a row without progress."""
+    paused: bool = False
+    cancelled: bool = False
+    deleted_at: int | None = None
+    last_run: LastRun | None = None
+
+    @property
+    def defined(self) -> Definition:
+        """The definition; raises CorruptDefinitionError when there is none to read."""
+        if self.definition is None:
+            raise CorruptDefinitionError
+        return self.definition
+
+    @property
+    def next_due(self) -> int | None:
+        """When `next_slot` is due: the slot plus the job's spread."""
+        return None if self.next_slot is None else self.next_slot + self.spread
+
+    @property
+    def has_active(self) -> bool:
+        """Whether a run runs or waits to (QUEUED does not count: it exists only while another is active)."""
+        return any(run.state is not RunState.QUEUED for run in self.runs.values())
+
+    @property
+    def next_waits(self) -> bool:
+        """Whether `next_slot` is a missed one of `run_all` and waits for the run before it to end."""
+        return (
+            self.next_slot is not None
+            and self.catch_up_to is not None
+            and self.next_slot <= self.catch_up_to
+            and self.has_active
+        )
+
+    def holds(self, run: ActiveRun) -> bool:
+        """Whether the pause keeps this waiting run back."""
+        return self.paused and not run.manual
+
+    def bound(self, now: int) -> int | None:
+        """The instant by which somebody must look at this row; None when it is at rest (PROTOCOL, 1.2)."""
+        looks = [run.lease_expires_at for run in self.runs.values() if run.state is RunState.RUNNING]
+        looks += [
+            (run.due_at or now) + HINT_SLACK
+            for run in self.runs.values()
+            if run.state is RunState.WAITING and not self.holds(run)
+        ]
+        if self.next_due is not None and not self.paused and not self.next_waits:
+            looks.append(self.next_due + HINT_SLACK)
+        bounds = [look for look in looks if look is not None]
+        if bounds:
+            return min(bounds)
+        return now + HINT_SLACK if self.gap is not None else None
+
+    @property
+    def status(self) -> JobStatus:
+        if self.cancelled:
+            return JobStatus.CANCELLED
+        states = {run.state for run in self.runs.values()}
+        if RunState.RUNNING in states:
+            return JobStatus.RUNNING
+        waiting = [run for run in self.runs.values() if run.state is RunState.WAITING]
+        if any(run.attempt > 0 and not self.holds(run) for run in waiting):
+            return JobStatus.RETRYING
+        if self.paused:
+            return JobStatus.PAUSED
+        if self.runs or self.next_slot is not None:
+            return JobStatus.SCHEDULED
+        if self.last_run is None or self.last_run.outcome is Outcome.COMPLETED:
+            return JobStatus.COMPLETED
+        return JobStatus.CANCELLED if self.last_run.outcome is Outcome.CANCELLED else JobStatus.FAILED

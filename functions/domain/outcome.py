@@ -1,0 +1,38 @@
+"""What a target's answer means for the attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from functions.domain.execution import ExecutionError, ExecutionStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """What a target is given, and nothing else."""
+
+    job_id: str
+    slot_id: str
+    run_id: str
+    execution_id: str
+    attempt: int
+    scheduled_for: int
+    """The slot, epoch seconds."""
+    payload: str
+    """JSON text."""
+    timeout_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetAnswer:
+    """What came of calling the target."""
+
+    status: ExecutionStatus
+    """COMPLETED, FAILED or TIMED_OUT."""
+    error: ExecutionError | None = None
+    result: str | None = None
+    """JSON text, at most 32 KB."""
+    retry_after: int | None = None
+    """Seconds the target asked us to wait (HTTP `Retry-After`)."""
+    retryable: bool = True
+    """False for what is not retryable by nature: 4xx except 408, 425, 429; payload errors; a handler's NonRetryable."""

@@ -1,0 +1,101 @@
+"""Whether and when a failed attempt is repeated (DESIGN.md section 4)."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Uniform = Callable[[float, float], float]
+"""`random.uniform`, or a test's own."""
+
+
+class BackoffStrategy(enum.StrEnum):
+    EXPONENTIAL = "exponential"
+    LINEAR = "linear"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Field names are the contract's, in snake case. Delays are seconds."""
+
+    max_retries: int = 3
+    backoff_strategy: BackoffStrategy = BackoffStrategy.EXPONENTIAL
+    initial_delay_seconds: float = 10
+    max_delay_seconds: float = 300
+    multiplier: float = 2.0
+    jitter: float = 0.2
+    retryable_errors: frozenset[str] = frozenset()
+    """Error codes worth a retry; empty means all that are retryable by nature."""
+    non_retryable_errors: frozenset[str] = frozenset()
+    retry_window_seconds: int | None = None
+    """No retry starts later than the slot plus this."""
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> RetryPolicy:
+        """Read a stored `retryConfig`; what it leaves out is the default."""
+        window = config.get("retryWindowSeconds")
+        return cls(
+            max_retries=int(config.get("maxRetries", 3)),
+            backoff_strategy=BackoffStrategy(config.get("backoffStrategy", "exponential")),
+            initial_delay_seconds=float(config.get("initialDelaySeconds", 10)),
+            max_delay_seconds=float(config.get("maxDelaySeconds", 300)),
+            multiplier=float(config.get("multiplier", 2.0)),
+            jitter=float(config.get("jitter", 0.2)),
+            retryable_errors=frozenset(config.get("retryableErrors", ())),
+            non_retryable_errors=frozenset(config.get("nonRetryableErrors", ())),
+            retry_window_seconds=None if window is None else int(window),
+        )
+
+    def delay(self, retry: int, *, uniform: Uniform, retry_after: int | None = None) -> int:
+        """Seconds before retry `retry` (1, 2, …), rounded up.
+
+        Capped before the power can overflow, then jittered, then clamped to [1, max]. A target's `Retry-After`
+        raises it, up to the maximum.
+        """
+        jittered = self._base(retry) * uniform(1 - self.jitter, 1 + self.jitter)
+        asked = max(jittered, retry_after or 0)
+        # The floor of one second wins over a maximum below it.
+        return math.ceil(max(1.0, min(asked, self.max_delay_seconds)))
+
+    def _base(self, retry: int) -> float:
+        initial, cap = self.initial_delay_seconds, self.max_delay_seconds
+        if initial <= 0:
+            return 0.0
+        if self.backoff_strategy is BackoffStrategy.FIXED:
+            return min(initial, cap)
+        if self.backoff_strategy is BackoffStrategy.LINEAR:
+            return min(initial * retry, cap)
+        if self.multiplier > 1 and (retry - 1) * math.log(self.multiplier) > math.log(max(cap / initial, 1.0)):
+            return cap
+        return min(initial * self.multiplier ** (retry - 1), cap)
+
+    def allows(self, error_code: str) -> bool:
+        """Whether the caller's lists let this error be retried. `HANDLER_ERROR` also names all its classes."""
+        codes = {error_code, error_code.split(":", 1)[0]}
+        if codes & self.non_retryable_errors:
+            return False
+        return not self.retryable_errors or bool(codes & self.retryable_errors)
+
+    def next_retry_at(  # noqa: PLR0913 - each is a fact of the failed attempt
+        self,
+        *,
+        attempt: int,
+        attempt_limit: int,
+        slot: int,
+        now: float,
+        error_code: str,
+        retryable: bool,
+        retry_after: int | None,
+        uniform: Uniform,
+    ) -> int | None:
+        """When the attempt after the failed one starts, epoch seconds; None when the failure is final."""
+        if attempt >= attempt_limit or not retryable or not self.allows(error_code):
+            return None
+        at = math.ceil(now) + self.delay(attempt, uniform=uniform, retry_after=retry_after)
+        if self.retry_window_seconds is not None and at > slot + self.retry_window_seconds:
+            return None
+        return at

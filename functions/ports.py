@@ -1,0 +1,175 @@
+"""What the use cases need of the world. Each docstring is the contract that fakes and adapters are tested against.
+
+Instants are epoch seconds, UTC. A port raises domain errors only; anything else is a fault of the platform and goes up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from functions.domain.definition import Definition, Priority
+from functions.domain.execution import Execution, SkippedSlots
+from functions.domain.hint import Hint
+from functions.domain.job import Gap, Job
+from functions.domain.outcome import Invocation, TargetAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page[T]:
+    """One page of a list; `cursor` names where the next one starts, None on the last."""
+
+    items: Sequence[T]
+    cursor: str | None = None
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Epoch seconds. Clocks of two functions may differ by 2 s."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class JobStore(Protocol):
+    """State rows and definitions. Reads are strongly consistent."""
+
+    def create(self, job: Job) -> None:
+        """Put a new job: its definition row first, if it needs one, then the state row if absent.
+
+        Raises JobExistsError when the id is taken by another write than this one (`job.write_id`).
+        """
+        ...
+
+    def get(self, job_id: str, *, with_definition: bool = True) -> Job | None:
+        """The row; a soft-deleted one too. `definition` is None where it cannot be read, or was not asked for and
+        would have cost a read of its own."""
+        ...
+
+    def get_many(self, job_ids: Sequence[str]) -> list[Job]:
+        """The rows that exist, in the order asked for, at most 100; one that cannot be read is left out."""
+        ...
+
+    def save(self, read: Job, new: Job) -> Job:
+        """Replace the row `read` by `new` in one conditional write; returns `new` with its `seq` (read.seq + 1).
+
+        `new.write_id` is the write's fresh mark. Where `new.definition` is another than `read.definition`, its row is
+        put first if it needs one (named by `new.revision`), and the superseded one is deleted last.
+        Raises LostRaceError(current) when the row is no longer the one that was read; a repeat of an own write whose
+        answer was lost is a success.
+        """
+        ...
+
+    def due_for_attention(self, shard: int, *, until: int, limit: int) -> list[str]:
+        """Ids of jobs of this shard with `attention_at <= until`, earliest first. Read from an index that may lag."""
+        ...
+
+    @property
+    def shards(self) -> int:
+        """How many shards the attention index has."""
+        ...
+
+    def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
+        """Ids of the owner's jobs, newest first, from an index that may lag. Soft-deleted ones are not in it.
+
+        Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
+        """
+        ...
+
+
+class RunHistory(Protocol):
+    """Executions, append-only. The stored row is the decision about its attempt. Reads are strongly consistent."""
+
+    def record(self, execution: Execution) -> Execution:
+        """Put the row if absent; returns the row that is stored: this one, or the one that came first."""
+        ...
+
+    def record_gap(self, job_id: str, gap: Gap, *, now: float) -> None:
+        """Put the gap's row if absent or if the stored one ends earlier. Repeating it changes nothing."""
+        ...
+
+    def get(self, job_id: str, slot_id: str, attempt: int) -> Execution | None: ...
+
+    def list(self, job_id: str, *, limit: int, cursor: str | None) -> Page[Execution | SkippedSlots]:
+        """Newest first. Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out."""
+        ...
+
+
+class Timetable(Protocol):
+    """Delayed hints: the queue's own delay up to 15 minutes, EventBridge Scheduler beyond."""
+
+    def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
+        """Have the hint delivered at `due_at`, not before; at once when it is past. Armed already is no error.
+
+        Raises HintNotSentError: no failure to callers, the sweep brings it.
+        """
+        ...
+
+    def disarm(self, hint: Hint, *, due_at: int) -> None:
+        """Take back a hint beyond the queue's delay, best effort; never raises. A late one is a no-op."""
+        ...
+
+    def oldest_waiting_seconds(self) -> float:
+        """Age of the oldest hint that is due and not yet taken, over all run queues; 0 when it is not known."""
+        ...
+
+
+class Targets(Protocol):
+    def call(self, invocation: Invocation, target: dict[str, object]) -> TargetAnswer:
+        """Call the job's target once and wait for its answer, at most `timeout_seconds`. Never raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What is left of a caller's limit, for the `RateLimit-*` headers."""
+
+    limit: int
+    remaining: int
+    reset_seconds: int
+
+
+class RateLimits(Protocol):
+    def take(self, caller: str, kind: str, *, now: float, creations: int = 0) -> Allowance:
+        """Count one request of `kind` ("read" or "write") and `creations` created jobs in one conditional write.
+
+        Raises RateLimitedError; then nothing was counted.
+        """
+        ...
+
+
+class IdempotencyKeys(Protocol):
+    def claim(self, scope: str, key: str, *, body_hash: str, ids: Sequence[str], now: float) -> Claim:
+        """Store `ids` under the key for an hour, if absent or expired; returns the ids that are stored.
+
+        Raises IdempotencyKeyReusedError when the stored body hash is another.
+        """
+        ...
+
+    def release(self, scope: str, key: str, claim: Claim) -> None:
+        """Take back a claim of this very request, which was refused (4xx)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    ids: tuple[str, ...]
+    replayed: bool
+    """Whether an earlier request stored these ids."""
+
+
+class Owners(Protocol):
+    """Registry of everybody who owns jobs, for `owner=*`."""
+
+    def register(self, owner: str) -> None:
+        """Remember the owner; costs a call only the first time in a process."""
+        ...
+
+    def all(self) -> Iterator[str]: ...
+
+
+class DeadLetters(Protocol):
+    def announce(self, messages: Iterable[dict[str, object]]) -> None:
+        """Send each to the dead-letter queue; raises when one could not be sent."""
+        ...
