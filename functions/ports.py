@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from functions.domain.definition import Definition, Priority
 from functions.domain.execution import Execution, SkippedSlots
@@ -16,8 +16,11 @@ from functions.domain.job import Gap, Job
 from functions.domain.outcome import Invocation, TargetAnswer
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page[T]:
+class Page(Generic[T]):
     """One page of a list; `cursor` names where the next one starts, None on the last."""
 
     items: Sequence[T]

@@ -1,0 +1,45 @@
+"""Who calls, and what they may see and do (DESIGN.md section 5)."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from functions.domain.errors import ForbiddenError, NotFoundError
+
+
+class Role(enum.StrEnum):
+    ADMIN = "admin"
+    """Reads and changes everything."""
+    SCHEDULER = "scheduler"
+    """Reads everything; creates, changes and deletes its own."""
+    READER = "reader"
+    """Reads everything, changes nothing (a machine client with `gnomon/read`)."""
+    VIEWER = "viewer"
+    """Reads its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    id: str
+    """Subject of the token: a user's `sub` or a machine's client id."""
+    owner: str
+    """Who owns what this caller makes: its team's group, else itself."""
+    roles: frozenset[Role]
+
+    def must_read(self, owner: str) -> None:
+        """Raises NotFoundError for what this caller may not see: it is not told that it exists."""
+        if owner != self.owner and not self.roles & {Role.ADMIN, Role.SCHEDULER, Role.READER}:
+            raise NotFoundError
+
+    def must_write(self) -> None:
+        """Raises ForbiddenError for callers that change nothing at all."""
+        if not self.roles & {Role.ADMIN, Role.SCHEDULER}:
+            raise ForbiddenError("Your role reads only; changing jobs takes the group scheduler or admin.")
+
+    def must_change(self, owner: str) -> None:
+        """Raises NotFoundError or ForbiddenError unless the caller may change what `owner` owns."""
+        self.must_read(owner)
+        self.must_write()
+        if owner != self.owner and Role.ADMIN not in self.roles:
+            raise ForbiddenError("This job belongs to another owner; changing it takes the group admin.")

@@ -1,0 +1,143 @@
+"""What each function is told by its environment: the only reader of `os.environ`.
+
+One frozen object a function. infra/ takes the variables' names from here, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import typing
+from dataclasses import dataclass
+from typing import Any, Self
+
+
+class SettingError(Exception):
+    """A variable of the environment is missing or cannot be read; the message names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    url: str
+    arn: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQueues:
+    """A queue for each priority of a job."""
+
+    high: Queue
+    normal: Queue
+    low: Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerLimits:
+    """What one caller may do (DESIGN.md section 5)."""
+
+    writes_per_minute: int
+    reads_per_minute: int
+    creations_per_day: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRules:
+    """What jobs of this stage may name as targets."""
+
+    name_prefixes: tuple[str, ...]
+    """Lambda functions, SQS queues and secrets whose name begins with one of these."""
+    unguarded_origins: tuple[str, ...]
+    """Exact origins, `http://127.0.0.1:*` with any port, that skip the address guard; empty outside local stages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
+    @classmethod
+    def from_environment(cls, environment: typing.Mapping[str, str] | None = None) -> Self:
+        """Read the function's variables; raises SettingError naming the first that is missing or wrong."""
+        source = os.environ if environment is None else environment
+        types = typing.get_type_hints(cls)
+        return cls(**{field.name: _read(field.name, types[field.name], source) for field in dataclasses.fields(cls)})
+
+    @classmethod
+    def variables(cls) -> tuple[str, ...]:
+        """Names of the environment variables, in upper case."""
+        return tuple(field.name.upper() for field in dataclasses.fields(cls))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings(_Settings):
+    stage: str
+    version: str
+    jobs_table: str
+    executions_table: str
+    idempotency_table: str
+    coordination_table: str
+    run_queues: RunQueues
+    schedule_group: str
+    scheduler_role_arn: str
+    target_rules: TargetRules
+    caller_limits: CallerLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSettings(_Settings):
+    stage: str
+    jobs_table: str
+    executions_table: str
+    retention_days: int
+    run_queues: RunQueues
+    schedule_group: str
+    scheduler_role_arn: str
+    jobs_function: str
+    webhook_secret_arn: str
+    target_rules: TargetRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSettings(_Settings):
+    stage: str
+    jobs_table: str
+    executions_table: str
+    retention_days: int
+    run_queues: RunQueues
+    schedule_group: str
+    scheduler_role_arn: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLettersSettings(_Settings):
+    stage: str
+    jobs_table: str
+    dead_letter_queue_url: str
+    unreadable_queue_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsSettings(_Settings):
+    stage: str
+
+
+def _read(name: str, kind: Any, source: typing.Mapping[str, str]) -> Any:
+    variable = name.upper()
+    text = source.get(variable)
+    if text is None:
+        raise SettingError(f"environment variable {variable} is missing")
+    try:
+        if kind is str:
+            return text
+        return _build(kind, json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        raise SettingError(f"environment variable {variable} cannot be read as {kind.__name__}: {error}") from error
+
+
+def _build(kind: Any, value: Any) -> Any:
+    if dataclasses.is_dataclass(kind):
+        types = typing.get_type_hints(kind)
+        return kind(**{name: _build(types[name], value[name]) for name in types})
+    if typing.get_origin(kind) is tuple:
+        return tuple(value)
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
