@@ -58,7 +58,8 @@ class JobStore(Protocol):
         """Replace the row `read` by `new` in one conditional write; returns `new` with its `seq` (read.seq + 1).
 
         `new.write_id` is the write's fresh mark. Where `new.definition` is another than `read.definition`, its row is
-        put first if it needs one (named by `new.revision`), and the superseded one is deleted last.
+        put first if it needs one (its name carries the write's mark, so two changes never meet in one row), and the
+        superseded one is deleted last, best effort.
         Raises LostRaceError(current) when the row is no longer the one that was read; a repeat of an own write whose
         answer was lost is a success.
         """

@@ -107,8 +107,10 @@ class Job:
     write_id: str = ""
     definition: Definition | None = None
     """None when it was not asked for, or cannot be read."""
-    definition_inline: bool = True
-    """False when the definition has a row of its own, named by `revision`."""
+    definition_row: str | None = None
+    """Name of the definition's own row, `D#<revision>#<write id>`; None when it is inline. The store sets it."""
+    revised_by: str = ""
+    """writeId of the caller's change that made `revision`: evidence of an own write."""
     spread: int = 0
     """Seconds added to every scheduled slot before it is due (spreadSeconds, hashed by job id)."""
     next_slot: int | None = None
