@@ -5,9 +5,11 @@ What the user's environment says already is kept. Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Arch, Alpine
@@ -33,7 +35,7 @@ def trusting(environment: Mapping[str, str]) -> dict[str, str]:
 def node_options(current: str, version: tuple[int, int, int]) -> str:
     """NODE_OPTIONS with the system's store (macOS keychain included), for a Node that knows the option."""
     option = "--use-system-ca"
-    known = version >= (22, 15, 0) and version[0] != 23 or version >= (23, 8, 0)
+    known = (version >= (22, 15, 0) and version[0] != 23) or version >= (23, 8, 0)
     if not known or option in current.split():
         return current
     return f"{current} {option}".strip()

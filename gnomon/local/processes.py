@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gnomon.local.report import LocalError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 SHOWN_LINES = 40
 

@@ -1,4 +1,4 @@
-"""What a person sees of a long step, and how one fails: with the end of its output and what to do. Standard library only."""
+"""What a person sees of a long step, and how one fails: with what to do. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 class LocalError(Exception):

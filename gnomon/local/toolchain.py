@@ -13,15 +13,17 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gnomon.local import certificates
 from gnomon.local.places import LOCAL, ROOT
 from gnomon.local.processes import run
 from gnomon.local.report import LocalError, exit_code, step
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 REQUIREMENTS = ROOT / "requirements"
 DEVELOPMENT = ROOT / ".venv"
@@ -62,8 +64,6 @@ class Part:
 
 def set_up() -> None:
     """Install what is missing or changed; raises LocalError with what to do."""
-    if sys.version_info < (3, 11):
-        raise LocalError(f"Python {platform.python_version()} is too old", "Python 3.11 or newer is needed.")
     LOCAL.mkdir(exist_ok=True)
     with (LOCAL / "setup.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
