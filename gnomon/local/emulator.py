@@ -6,31 +6,30 @@ ended. It is told no secret, as its environment is also that of every function.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import http.client
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
-import urllib.error
-import urllib.request
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gnomon.local import toolchain
+from gnomon.local import places, toolchain
+from gnomon.local.places import Place, locked
 from gnomon.local.processes import tail
-from gnomon.local.report import LocalError
-
-if TYPE_CHECKING:
-    from gnomon.local.places import Place
+from gnomon.local.report import LocalError, exit_code
 
 MARK = "GNOMON_EMULATOR"
 REGION = "us-east-1"
-ACCESS_KEY = SECRET_KEY = "test"
+ROOT_KEY = "test"
+"""Access key and secret of the emulator's root; it is no secret, and good for this emulator alone."""
 SERVICES = (
     "apigateway,cloudformation,cognito-idp,dynamodb,dynamodbstreams,ec2,events,iam,kms,lambda,logs,monitoring,"
     "s3,scheduler,secretsmanager,sns,sqs,ssm,states,sts,tagging"
@@ -61,8 +60,7 @@ def ensure_running(place: Place, *, persist: bool) -> Running:
             f"port {place.port} is in use by a process that `make up` of this folder did not start{_holder(place)}",
             f"End that one, or take another port: GNOMON_PORT={place.port + 1} make up",
         )
-    if not persist:
-        _forget(place)
+    _forget(place, persist=persist)
     return _start(place, persist=persist)
 
 
@@ -91,6 +89,15 @@ def stop(place: Place) -> bool:
         _signal(pid, signal.SIGKILL)
     _file(place).unlink(missing_ok=True)
     return bool(found)
+
+
+def remove(place: Place) -> bool:
+    """End what was started at this place and remove its state; False when nothing was running."""
+    with locked(str(place.port)):
+        stopped = stop(place)
+        place.stack_file.unlink(missing_ok=True)
+        shutil.rmtree(place.directory, ignore_errors=True)
+        return stopped
 
 
 def _start(place: Place, *, persist: bool) -> Running:
@@ -133,8 +140,8 @@ def _environment(place: Place, *, persist: bool) -> dict[str, str]:
         "GATEWAY_PORT": str(place.port),
         "BIND_HOST": "127.0.0.1",
         "AUTH": "true",
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_ACCESS_KEY_ID": ROOT_KEY,
+        "AWS_SECRET_ACCESS_KEY": ROOT_KEY,
         "MINISTACK_REGION": REGION,
         "SERVICES": SERVICES,
         # Each of these listens beyond loopback unless it is switched off.
@@ -153,17 +160,21 @@ def _file(place: Place) -> Path:
     return place.directory / "emulator.json"
 
 
-def _forget(place: Place) -> None:
-    for folder in ("tmp", "state", "s3"):
+def _forget(place: Place, *, persist: bool) -> None:
+    for folder in ("tmp",) if persist else ("tmp", "state", "s3"):
         shutil.rmtree(place.directory / folder, ignore_errors=True)
 
 
 def _answers(place: Place) -> bool:
+    # http.client knows no proxy: a company's would be asked for 127.0.0.1 otherwise.
+    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=2)
     try:
-        with urllib.request.urlopen(f"{place.endpoint}/_ministack/ready", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
+        connection.request("GET", "/_ministack/ready")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
         return False
+    finally:
+        connection.close()
 
 
 def _port_is_taken(place: Place) -> bool:
@@ -218,3 +229,20 @@ def _signal_group(group: int, which: signal.Signals) -> None:
 def _signal(pid: int, which: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, which)
+
+
+def main() -> int:
+    """`python -m gnomon.local.emulator [--all]`: stop and remove the stack of GNOMON_PORT, or all of this folder."""
+    parser = argparse.ArgumentParser(description="stop and remove the local stack")
+    parser.add_argument("--all", action="store_true", help="every stack of this folder")
+    chosen = parser.parse_args()
+
+    def work() -> None:
+        for each in places.all_places() if chosen.all else [places.place()]:
+            print(f"Port {each.port}: {'stopped' if remove(each) else 'nothing was running'}.")
+
+    return exit_code(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

