@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +29,58 @@ class Settings(Protocol):
     def variables(self) -> tuple[str, ...]: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionSpec:
+    module: str
+    """Of functions/handlers."""
+    description: str
+    settings: Settings
+    timeout: Duration
+    memory_mb: int
+    chained: bool = False
+    """It is a link of function → queue → function chains: Lambda must not cut them after about 16 links."""
+    asynchronous: bool = False
+    """Whoever calls it asynchronously calls again by itself: Lambda repeats nothing."""
+
+
+_API = FunctionSpec(
+    module="api", description="HTTP API", settings=ApiSettings, timeout=Duration.seconds(25), memory_mb=1024
+)
+_EXECUTOR = FunctionSpec(
+    module="executor",
+    description="starts and ends runs",
+    settings=ExecutorSettings,
+    timeout=CONSUMER_TIMEOUT,
+    memory_mb=512,
+    chained=True,
+)
+_SWEEP = FunctionSpec(
+    module="sweep",
+    description="looks after jobs whose hint was lost",
+    settings=SweepSettings,
+    timeout=Duration.seconds(60),
+    memory_mb=512,
+    chained=True,
+    asynchronous=True,
+)
+_JOBS = FunctionSpec(
+    module="jobs",
+    description="runs the registered Python handlers",
+    settings=JobsSettings,
+    timeout=CONSUMER_TIMEOUT,
+    memory_mb=512,
+    chained=True,
+    asynchronous=True,
+)
+_DEAD_LETTERS = FunctionSpec(
+    module="dead_letters",
+    description="announces runs that failed for good",
+    settings=DeadLettersSettings,
+    timeout=Duration.seconds(60),
+    memory_mb=256,
+)
+
+
 class GnomonFunction(Construct):
     """One function of functions/handlers with a role and a log group of its own."""
 
@@ -38,16 +91,11 @@ class GnomonFunction(Construct):
         *,
         stage: Stage,
         code: lambda_.Code,
-        module: str,
-        description: str,
-        timeout: Duration,
-        memory_mb: int,
-        chained: bool = False,
+        spec: FunctionSpec,
         concurrency: int | None = None,
-        asynchronous: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.module = module
+        self.spec = spec
         log_group = logs.LogGroup(
             self,
             "Logs",
@@ -57,7 +105,7 @@ class GnomonFunction(Construct):
         self.role = iam.Role(
             self,
             "Role",
-            description=f"Gnomon {stage.name}: the function {module}",
+            description=f"Gnomon {stage.name}: the function {spec.module}",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
         )
         self.role.add_to_policy(
@@ -70,34 +118,32 @@ class GnomonFunction(Construct):
         self.function = lambda_.Function(
             self,
             "Function",
-            description=f"Gnomon {stage.name}: {description}",
-            handler=f"functions.handlers.{module}.handler",
+            description=f"Gnomon {stage.name}: {spec.description}",
+            handler=f"functions.handlers.{spec.module}.handler",
             code=code,
             runtime=getattr(lambda_.Runtime, stage.runtime),
             architecture=getattr(lambda_.Architecture, stage.architecture),
-            memory_size=memory_mb,
-            timeout=timeout,
+            memory_size=spec.memory_mb,
+            timeout=spec.timeout,
             role=self.role,
             log_group=log_group,
             tracing=lambda_.Tracing[stage.tracing],
-            # Function → queue → function chains are how the timing works; Lambda would cut them after about 16 links.
-            recursive_loop=lambda_.RecursiveLoop.ALLOW if chained else None,
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if spec.chained else None,
             reserved_concurrent_executions=concurrency,
-            # Whoever calls asynchronously calls again by itself.
-            retry_attempts=0 if asynchronous else None,
-            max_event_age=Duration.minutes(1) if asynchronous else None,
+            retry_attempts=0 if spec.asynchronous else None,
+            max_event_age=Duration.minutes(1) if spec.asynchronous else None,
         )
         acknowledge_wildcards(
             self.role, "*", reason="X-Ray's PutTraceSegments and PutTelemetryRecords know no resources."
         )
 
-    def configure(self, settings: Settings, values: Mapping[str, object]) -> None:
-        """Set the variables that the function's settings name, structured ones as JSON.
+    def configure(self, values: Mapping[str, object]) -> None:
+        """Set the variables that the function's settings name, out of the values of all; structured ones as JSON.
 
         Raises KeyError for a setting that has no value.
         """
         stack = Stack.of(self)
-        for variable in settings.variables():
+        for variable in self.spec.settings.variables():
             value = values[variable.lower()]
             self.function.add_environment(variable, value if isinstance(value, str) else stack.to_json_string(value))
 
@@ -111,50 +157,21 @@ class Functions(Construct):
         super().__init__(scope, construct_id)
         self._stage = stage
         self._code = lambda_.Code.from_asset(str(code))
-        self.api = self._function("Api", "api", "HTTP API", timeout=Duration.seconds(25), memory_mb=1024)
-        self.executor = self._function(
-            "Executor", "executor", "starts and ends runs", timeout=CONSUMER_TIMEOUT, memory_mb=512, chained=True
-        )
-        self.sweep = self._function(
-            "Sweep",
-            "sweep",
-            "looks after jobs whose hint was lost",
-            timeout=Duration.seconds(60),
-            memory_mb=512,
-            chained=True,
-            concurrency=stage.sweep_concurrency,
-            asynchronous=True,
-        )
-        self.jobs = self._function(
-            "Jobs",
-            "jobs",
-            "runs the registered Python handlers",
-            timeout=CONSUMER_TIMEOUT,
-            memory_mb=512,
-            chained=True,
-            asynchronous=True,
-        )
-        self.dead_letters = self._function(
-            "DeadLetters",
-            "dead_letters",
-            "announces runs that failed for good",
-            timeout=Duration.seconds(60),
-            memory_mb=256,
-        )
+        self.api = self._function("Api", _API)
+        self.executor = self._function("Executor", _EXECUTOR)
+        self.sweep = self._function("Sweep", _SWEEP, concurrency=stage.sweep_concurrency)
+        self.jobs = self._function("Jobs", _JOBS)
+        self.dead_letters = self._function("DeadLetters", _DEAD_LETTERS)
 
     @property
     def all(self) -> dict[str, GnomonFunction]:
         """By module, in the words of infra.grants."""
-        return {each.module: each for each in (self.api, self.executor, self.sweep, self.jobs, self.dead_letters)}
+        return {each.spec.module: each for each in (self.api, self.executor, self.sweep, self.jobs, self.dead_letters)}
 
     def configure(self, values: Mapping[str, object]) -> None:
         """Give every function its variables, out of the values of all settings by name."""
-        self.api.configure(ApiSettings, values)
-        self.executor.configure(ExecutorSettings, values)
-        self.sweep.configure(SweepSettings, values)
-        self.jobs.configure(JobsSettings, values)
-        self.dead_letters.configure(DeadLettersSettings, values)
         for module, each in self.all.items():
+            each.configure(values)
             each.function.add_environment("POWERTOOLS_SERVICE_NAME", module)
             each.function.add_environment("POWERTOOLS_LOG_LEVEL", self._stage.log_level)
 
@@ -195,28 +212,7 @@ class Functions(Construct):
             ),
         ).node.add_dependency(self.dead_letters.role)
 
-    def _function(
-        self,
-        construct_id: str,
-        module: str,
-        description: str,
-        *,
-        timeout: Duration,
-        memory_mb: int,
-        chained: bool = False,
-        concurrency: int | None = None,
-        asynchronous: bool = False,
-    ) -> GnomonFunction:
+    def _function(self, construct_id: str, spec: FunctionSpec, *, concurrency: int | None = None) -> GnomonFunction:
         return GnomonFunction(
-            self,
-            construct_id,
-            stage=self._stage,
-            code=self._code,
-            module=module,
-            description=description,
-            timeout=timeout,
-            memory_mb=memory_mb,
-            chained=chained,
-            concurrency=concurrency,
-            asynchronous=asynchronous,
+            self, construct_id, stage=self._stage, code=self._code, spec=spec, concurrency=concurrency
         )

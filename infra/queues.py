@@ -26,8 +26,8 @@ class Queues(Construct):
         self.unreadable = self._queue("Unreadable")
         acknowledge(
             self.dead_letters,
-            SQS3="Announces runs that failed for good; its consumer is the user's, with a queue of its own for failures. "
-            "The history rows in the sparse index `dead` are the record.",
+            SQS3="Announces runs that failed for good to a consumer of the user's, which brings its own queue for "
+            "failures; the history rows in the sparse index `dead` are the record.",
         )
         for last in (self.unreadable, self.sweep_dlq):
             acknowledge(last, SQS3="Is itself the place for what failed elsewhere; nothing consumes it but people.")
