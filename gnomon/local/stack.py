@@ -73,14 +73,14 @@ def up(where: Place, *, persist: bool = False) -> Stack:
             api_url=where.endpoint + api,
             tokens=tokens,
             endpoint=where.endpoint,
-            webhook_secret=_signing_secret(secret),
+            webhook_secret=signing_secret(secret),
             outputs=outputs,
         )
         users.write_private(where.stack_file, stack.to_json())
         return stack
 
 
-def _signing_secret(text: str) -> str:
+def signing_secret(text: str) -> str:
     """`whsec_…` of the stored secret: its JSON keeps the key under `current`."""
     key: str = json.loads(text)["current"] if text.startswith("{") else text
     return key if key.startswith("whsec_") else f"whsec_{key}"
