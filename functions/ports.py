@@ -65,8 +65,11 @@ class JobStore(Protocol):
         """
         ...
 
-    def due_for_attention(self, shard: int, *, until: int, limit: int) -> list[str]:
-        """Ids of jobs of this shard with `attention_at <= until`, earliest first. Read from an index that may lag."""
+    def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
+        """Ids of jobs of this shard with `attention_at <= until`, earliest first, read page by page as they are taken.
+
+        Read from an index that may lag.
+        """
         ...
 
     @property
@@ -114,8 +117,8 @@ class Timetable(Protocol):
         """Take back a hint beyond the queue's delay, best effort; never raises. A late one is a no-op."""
         ...
 
-    def oldest_waiting_seconds(self) -> float:
-        """Age of the oldest hint that is due and not yet taken, over all run queues; 0 when it is not known."""
+    def backlog(self) -> int:
+        """Hints that are due and not yet taken, over all run queues; approximate."""
         ...
 
 
