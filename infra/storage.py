@@ -61,8 +61,6 @@ class Storage(Construct):
                 secret_string_template=json.dumps({}),
                 generate_string_key="current",
                 password_length=32,
-                exclude_punctuation=True,
-                # The same said twice: the emulator knows only this one.
                 exclude_characters=string.punctuation,
             ),
             removal_policy=removal,
@@ -72,6 +70,14 @@ class Storage(Construct):
             SMG4="Receivers hold the same secret, so it changes when its owner tells them; the secret's JSON keeps a "
             "previous value that signs beside the current one for 24 h.",
         )
+
+    @property
+    def webhook_secret_arn(self) -> str:
+        """By the attribute `Id`: emulators answer a reference to the secret with its name."""
+        secret = self.webhook_secret.node.default_child
+        if not isinstance(secret, secretsmanager.CfnSecret):
+            raise TypeError("the webhook secret is no CloudFormation resource")
+        return secret.attr_id
 
     def _table(
         self,
