@@ -66,8 +66,11 @@ class JobStore(Protocol):
         """
         ...
 
-    def due_for_attention(self, shard: int, *, until: int, limit: int) -> list[str]:
-        """Ids of jobs of this shard with `attention_at <= until`, earliest first. Read from an index that may lag."""
+    def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
+        """Ids of jobs of this shard with `attention_at <= until`, earliest first, read page by page as they are taken.
+
+        Read from an index that may lag.
+        """
         ...
 
     @property

@@ -163,13 +163,13 @@ class InMemoryJobs:
             self.faults.run("jobs.delete_definition", lambda: self.definitions.pop(superseded, None))
         return saved
 
-    def due_for_attention(self, shard: int, *, until: int, limit: int) -> list[str]:
+    def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
         self.calls.append("due_for_attention")
         with self._lock:
             due = sorted(
                 (at, job_id) for job_id, at in self._attention.items() if at <= until and shard_of(job_id) == shard
             )
-        return [job_id for _, job_id in due[:limit]]
+        return iter([job_id for _, job_id in due])
 
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
         self.calls.append("list_by_owner")
