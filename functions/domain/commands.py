@@ -147,6 +147,8 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
                 "Only a run that failed for good, or waits for its retry, can be retried: "
                 f"{'no run has ended yet' if last is None else f'the last run ended as {last.outcome.value}'}."
             )
+        if last.slot_id in job.runs:
+            raise ConflictError("The run is being retried just now.")
         if job.runs:
             _must_have_room(job, definition, may_queue=False)
         slot, attempt, fence = last.slot_id, last.attempt, last.fence
