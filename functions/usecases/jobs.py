@@ -88,7 +88,7 @@ def create_job(services: Services, caller: Caller, draft: JobDraft, *, key: Idem
             job = _drafted(services, caller, draft, job_id=job_id, now=now)
     services.owners.register(caller.owner)
     try:
-        services.jobs.create(job)
+        job = services.jobs.create(job)
     except JobExistsError:
         return Created(read_job(services, caller, job_id), replayed=True)
     send(services, job, hints_of_new_job(job))
