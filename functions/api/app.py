@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
-from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRouteError
 
 from functions.api.drafts import DraftReader
 from functions.api.problems import MethodNotAllowedError, problem_body, problem_headers, problem_of
-from functions.api.request import JSON_TYPE, Answer, Request
+from functions.api.request import Answer, Request
 from functions.api.route import Access, Route
 from functions.api.routes_documents import DocumentRoutes
 from functions.api.routes_executions import ExecutionRoutes
@@ -22,6 +21,8 @@ from functions.api.routes_schedule import ScheduleRoutes
 from functions.domain.errors import GnomonError, NotFoundError
 
 if TYPE_CHECKING:
+    from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRouteError
+
     from functions.domain.target import TargetRules
     from functions.ports import RateLimits
     from functions.usecases.services import Services
@@ -58,14 +59,27 @@ def create_app(
             "jobs": lambda: services.jobs.get(_NOBODY, with_definition=False),
             "history": lambda: services.history.get(_NOBODY, "0000000000", 1),
         }
+    health = HealthRoutes(stage, version, services.clock, probes)
+    return _App(_routes(JobRoutes(services, drafts), ExecutionRoutes(services), health), services, limits).answer
+
+
+def routes_without_services() -> tuple[Route, ...]:
+    """Every route, to be described and not to be called."""
+    nothing: Any = None
+    health = HealthRoutes("", "", nothing, {})
+    return _routes(JobRoutes(nothing, nothing), ExecutionRoutes(nothing), health)
+
+
+def _routes(jobs: JobRoutes, executions: ExecutionRoutes, health: HealthRoutes) -> tuple[Route, ...]:
+    documents = DocumentRoutes(lambda: routes)
     routes = (
-        *JobRoutes(services, drafts).routes(),
-        *ExecutionRoutes(services).routes(),
-        *ScheduleRoutes(services.clock).routes(),
-        *HealthRoutes(stage, version, services.clock, probes).routes(),
-        *DocumentRoutes(version).routes(),
+        *jobs.routes(),
+        *executions.routes(),
+        *ScheduleRoutes(health.clock).routes(),
+        *health.routes(),
+        *documents.routes(),
     )
-    return _App(routes, services, limits).answer
+    return routes
 
 
 class _App:
@@ -81,7 +95,7 @@ class _App:
         self._resolver.exception_handler([GnomonError, Exception])(self._refused)
 
     def answer(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:
-        self._resolver.append_context(request=Request(event))
+        self._resolver.context["request"] = Request(event)
         return self._resolver.resolve(event, context)  # type: ignore[arg-type]  # Powertools' own protocol of the context
 
     def _served(self, route: Route) -> Callable[..., Response[str]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functions.api.problems import UnauthorizedError
 from functions.domain.caller import Caller, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 TEAM_PREFIX = "team-"
 _GROUP_ROLES = {"admin": Role.ADMIN, "scheduler": Role.SCHEDULER, "viewer": Role.VIEWER}

@@ -10,7 +10,6 @@ from functions.api.body import payload_text
 from functions.api.merge_patch import merge
 from functions.api.schemas import JobBody
 from functions.api.validation import validated
-from functions.domain.errors import CorruptDefinitionError
 from functions.domain.schedule import Schedule
 from functions.domain.target import check_target, masked_target, unmasked
 from functions.usecases.jobs import JobDraft
@@ -39,8 +38,12 @@ class DraftReader:
     clock: Clock
 
     def new(self, body: Any) -> JobDraft:
-        """The draft of a new job. Raises InvalidRequestError, InvalidFieldError, PayloadTooLargeError."""
-        return self._draft(body, before=None)
+        """The draft of a new job, by its shape. Raises InvalidRequestError, InvalidFieldError, PayloadTooLargeError."""
+        return self._shaped(body, before=None)
+
+    def check_new(self, draft: JobDraft) -> None:
+        """What the shape does not say: times, zones, the stage's rules for targets. Raises InvalidFieldError."""
+        self._check(draft.document, None)
 
     def replaced(self, body: Any) -> Callable[[Job], JobDraft]:
         """What PUT makes of a job: the body; `***` of a masked header keeps the stored value."""
@@ -61,13 +64,17 @@ class DraftReader:
 
         return change
 
-    def _draft(self, body: Any, *, before: Job | None, kept_payload: str | None = None) -> JobDraft:
+    def _draft(self, body: Any, *, before: Job, kept_payload: str | None = None) -> JobDraft:
+        draft = self._shaped(body, before=before, kept_payload=kept_payload)
+        self._check(draft.document, before)
+        return draft
+
+    def _shaped(self, body: Any, *, before: Job | None, kept_payload: str | None = None) -> JobDraft:
         validated(JobBody, body)
         payload = payload_text(body.get("payload")) if kept_payload is None else kept_payload
         document = {name: value for name, value in body.items() if name not in _APART}
         stored = None if before is None or before.definition is None else before.definition
         document["target"] = unmasked(document["target"], None if stored is None else stored.target)
-        self._check(document, before)
         return JobDraft(document=document, payload=payload, enabled=body.get("enabled"))
 
     def _check(self, document: Mapping[str, Any], before: Job | None) -> None:

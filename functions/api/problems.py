@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from functions.domain.errors import (
     ConflictError,
@@ -23,6 +22,9 @@ from functions.domain.errors import (
     RateLimitedError,
     UnavailableError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class UnauthorizedError(GnomonError):
@@ -91,7 +93,7 @@ def problem_body(error: Exception, request_id: str) -> str:
     elif isinstance(error, InvalidRequestError):
         details = error.details
     if details:
-        message = "; ".join(f"{detail.field}: {detail.message}" for detail in details[:3])
+        message = "; ".join(_sentence(detail) for detail in details[:3])
         if len(details) > 3:
             message += f"; and {len(details) - 3} more"
     elif isinstance(error, GnomonError):
@@ -103,6 +105,10 @@ def problem_body(error: Exception, request_id: str) -> str:
         "requestId": request_id,
     }
     return json.dumps({"error": body}, separators=(",", ":"))
+
+
+def _sentence(problem: FieldProblem) -> str:
+    return problem.message if problem.message.startswith(problem.field) else f"{problem.field}: {problem.message}"
 
 
 def problem_headers(error: Exception) -> dict[str, str]:

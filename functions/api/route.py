@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from functions.api.request import Answer, Request
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from functions.api.request import Answer, Request
 
 
 class Access(enum.StrEnum):

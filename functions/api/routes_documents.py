@@ -1,19 +1,26 @@
-"""The API's own description. Both documents are made when they are first asked for."""
+"""The API's own description. Both documents are made when they are first asked for, not at import."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from functions.api.request import Answer, Request
 from functions.api.route import Access, Route
 
-_HEADERS = {"Cache-Control": "public, max-age=300"}
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CACHED = {"Cache-Control": "public, max-age=300"}
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DocumentRoutes:
-    version: str
+    described: Callable[[], tuple[Route, ...]]
+    """All routes of the API, these two among them."""
+    _made: dict[str, str] = field(default_factory=dict, init=False)
 
     def routes(self) -> tuple[Route, ...]:
         return (
@@ -23,12 +30,14 @@ class DocumentRoutes:
 
     def openapi(self, request: Request) -> Answer:
         request.query()
-        text: str = import_module("functions.api.openapi").document_text(self.version)
-        return Answer(200, text, dict(_HEADERS))
+        if "openapi" not in self._made:
+            self._made["openapi"] = import_module("functions.api.openapi").document_text(self.described())
+        return Answer(200, self._made["openapi"], dict(_CACHED))
 
     def docs(self, request: Request) -> Answer:
         request.query()
-        text: str = import_module("functions.api.docs_page").page(self.version)
-        policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-        headers = _HEADERS | {"Content-Security-Policy": policy}
-        return Answer(200, text, headers, content_type="text/html; charset=utf-8")
+        if "docs" not in self._made:
+            document = import_module("functions.api.openapi").document(self.described())
+            self._made["docs"] = import_module("functions.api.docs_page").page(document)
+        headers = _CACHED | {"Content-Security-Policy": _POLICY}
+        return Answer(200, self._made["docs"], headers, content_type="text/html; charset=utf-8")

@@ -41,6 +41,7 @@ class ExecutionRoutes:
 
 def _id(request: Request) -> str:
     text = request.params["executionId"]
-    if parse_execution_id(text) is None:
+    key = parse_execution_id(text)
+    if key is None or key.attempt == 0:  # 0 is the entry of skipped slots: no attempt of a run
         raise NotFoundError
     return text

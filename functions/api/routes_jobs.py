@@ -48,7 +48,10 @@ class JobRoutes:
         request.query()
         body = request.json()
         key = request.idempotency_key(body)
-        created = jobs.create_job(self.services, request.caller, self.drafts.new(body), key=key)
+        draft = self.drafts.new(body)
+        created = jobs.create_job(
+            self.services, request.caller, draft, key=key, check=lambda: self.drafts.check_new(draft)
+        )
         answer = _with_job(created.job, status=201)
         answer.headers["Location"] = f"/v1/jobs/{created.job.id}"
         if created.replayed:
@@ -97,26 +100,20 @@ class JobRoutes:
 
     def delete(self, request: Request) -> Answer:
         request.query()
-        jobs.delete_job(self.services, request.caller, request.job_id, if_match=request.if_match)
+        actions.delete_job(self.services, request.caller, request.job_id, if_match=request.if_match)
         return Answer(204)
 
     def pause(self, request: Request) -> Answer:
         _no_options(request)
-        return _with_job(
-            actions.pause_job(self.services, request.caller, request.job_id, if_match=request.if_match)
-        )
+        return _with_job(actions.pause_job(self.services, request.caller, request.job_id, if_match=request.if_match))
 
     def resume(self, request: Request) -> Answer:
         _no_options(request)
-        return _with_job(
-            actions.resume_job(self.services, request.caller, request.job_id, if_match=request.if_match)
-        )
+        return _with_job(actions.resume_job(self.services, request.caller, request.job_id, if_match=request.if_match))
 
     def cancel(self, request: Request) -> Answer:
         _no_options(request)
-        return _with_job(
-            actions.cancel_job(self.services, request.caller, request.job_id, if_match=request.if_match)
-        )
+        return _with_job(actions.cancel_job(self.services, request.caller, request.job_id, if_match=request.if_match))
 
     def execute(self, request: Request) -> Answer:
         key = request.idempotency_key(_no_options(request))

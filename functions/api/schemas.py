@@ -22,6 +22,11 @@ def _without_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
+def _absent(**limits: Any) -> Any:
+    """A field that is left out or has a value: `null` is none."""
+    return Field(default=None, json_schema_extra=_without_default, **limits)
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
 
@@ -105,11 +110,9 @@ class RetryConfig(_Strict):
     jitter: Annotated[float, Field(ge=0, le=1)] = 0.2
     retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = []
     non_retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = []
-    retry_window_seconds: int = Field(
-        default=None,
+    retry_window_seconds: int = _absent(
         ge=1,
         le=YEAR_SECONDS,
-        json_schema_extra=_without_default,
         description="No retry starts later than the slot plus this.",
     )
 
@@ -119,23 +122,24 @@ class JobBody(_Strict):
 
     name: Name
     description: Annotated[str, StringConstraints(max_length=1_000)] = ""
-    type: Label = Field(
-        default=None,
-        json_schema_extra=_without_default,
+    type: Label = _absent(
         description="What kind of job this is; lists can be filtered by it.",
     )
     schedule: Schedule
     target: Target
     payload: Any = Field(default=None, description="Any JSON, at most 131 072 bytes.")
-    retry_config: RetryConfig = RetryConfig()
+    retry_config: RetryConfig = _absent()
     overlap_policy: Literal["skip", "allow", "queue"] = "skip"
     misfire_policy: Literal["run_once", "skip", "run_all"] = "run_once"
     misfire_grace_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
     priority: Literal["normal", "high", "low"] = "normal"
     timeout_seconds: Annotated[int, Field(ge=1, le=MAX_TIMEOUT_SECONDS)] = 60
-    start_at: Instant = Field(default=None, json_schema_extra=_without_default)
-    end_at: Instant = Field(default=None, json_schema_extra=_without_default)
-    max_runs: int = Field(default=None, ge=1, le=1_000_000_000, json_schema_extra=_without_default)
+    start_at: Instant = _absent()
+    end_at: Instant = _absent()
+    max_runs: int = _absent(
+        ge=1,
+        le=1_000_000_000,
+    )
     spread_seconds: Annotated[int, Field(ge=0, le=MAX_INTERVAL_SECONDS)] = 0
     tags: Annotated[list[Label], Field(max_length=20)] = []
     enabled: bool = True

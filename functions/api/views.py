@@ -28,7 +28,9 @@ def job_text(job: Job) -> str:
 
 def jobs_text(page: Page[Job]) -> str:
     """A list of jobs, without payloads. One whose definition cannot be read is shown without it."""
-    return _page([_text(_job(job, {} if job.definition is None else job.definition.document)) for job in page.items], page)
+    return _page(
+        [_text(_job(job, {} if job.definition is None else job.definition.document)) for job in page.items], page
+    )
 
 
 def history_text(page: Page[HistoryEntry]) -> str:
@@ -105,7 +107,7 @@ def _active(execution: ActiveExecution) -> dict[str, Any]:
         "error": None,
         "startedAt": None if execution.started_at is None else rfc3339(execution.started_at),
         "completedAt": None,
-        "nextRetryAt": None if execution.next_retry_at is None else rfc3339(execution.next_retry_at),
+        "nextRetryAt": None if execution.due_at is None else rfc3339(execution.due_at),
         "fence": execution.fence,
         "result": None,
     }
