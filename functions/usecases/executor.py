@@ -82,13 +82,16 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution:
             uniform=executor.uniform,
         )
     )
-    follow(executor, job, execution)
+    follow(executor, job, execution, fence=run.fence)
     return execution
 
 
-def follow(engine: Engine, job: Job, execution: Execution) -> Job:
-    """Let the job's row follow a history row, then send what that made due; returns the row as it then is."""
-    ended = apply(engine, job, lambda row, _: decide_end(row, execution, now=engine.clock.now()))
+def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job:
+    """Let the job's row follow the history row of the run seen under `fence`, then send what that made due.
+
+    Returns the row as this write left it; `job` where the run was no longer there.
+    """
+    ended = apply(engine, job, lambda row, _: decide_end(row, execution, fence=fence, now=engine.clock.now()))
     if isinstance(ended, Drop):
         return job
     send(engine, ended.job, ended.write.hints)

@@ -96,7 +96,7 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
     for _ in range(len(job.runs) + 1):
         decision = apply(engine, job, lambda row, _: decide_visit(row, now=engine.clock.now(), feeding=feeding))
         if isinstance(decision, Recover):
-            job = follow(engine, job, _recover(engine, job.id, decision))
+            job = follow(engine, job, _recover(engine, job.id, decision), fence=decision.run.fence)
             done = "RECOVERED"
             continue
         if isinstance(decision, Quarantine):
