@@ -147,13 +147,15 @@ def preview_table(preview: Preview, now: datetime) -> Table:
     return table
 
 
-def execution_line(execution: Execution, now: datetime) -> str:
-    """One attempt as a plain line, for logs and pipes."""
+def execution_line(execution: Execution, now: datetime, *, among: Sequence[Execution]) -> str:
+    """One attempt as a plain line, for logs and pipes; `among` the others says when it was due."""
+    late = milliseconds(parse(execution.get("startedAt")), due_instants(among).get(execution.get("id", "")))
     parts = [
         clock_time(execution.get("completedAt") or execution.get("startedAt"), now, milliseconds=True),
         f"slot {clock_time(execution.get('scheduledFor') or execution.get('from'), now)}",
         f"attempt {execution['attempt']}" if execution.get("attempt") else "",
         printable(execution.get("status", "")),
+        f"started {late} late" if late else "",
         what(execution, now),
     ]
     return "  ".join(part for part in parts if part)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_DURATION = re.compile(r"(\d{1,9})([smhd]?)")
+_DURATION = re.compile(r"([0-9]{1,9})([smhd]?)")
 
 
 def seconds(text: str, *, flag: str) -> int:

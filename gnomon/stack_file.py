@@ -13,7 +13,7 @@ from gnomon.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-STACK_FILE = Path(".local") / "stack.json"
+DEFAULT_PORT = "4566"
 
 
 class Role(enum.StrEnum):
@@ -40,12 +40,18 @@ class Connection:
     token: str
 
 
-def find_stack_file(directory: Path) -> Path | None:
-    """`.local/stack.json` in this directory or the nearest one above it."""
-    for candidate in (directory, *directory.parents):
-        if (candidate / STACK_FILE).is_file():
-            return candidate / STACK_FILE
-    return None
+def stack_file_name(environment: Mapping[str, str]) -> Path:
+    """Where `make up` writes, seen from the project's folder: a file for each GNOMON_PORT."""
+    port = environment.get("GNOMON_PORT") or DEFAULT_PORT
+    return Path(".local") / ("" if port == DEFAULT_PORT else port) / "stack.json"
+
+
+def find_stack_file(directory: Path, environment: Mapping[str, str]) -> Path | None:
+    """GNOMON_STACK, else the stack's file in this directory or the nearest one above it that has one."""
+    if environment.get("GNOMON_STACK"):
+        return Path(environment["GNOMON_STACK"])
+    name = stack_file_name(environment)
+    return next((above / name for above in (directory, *directory.parents) if (above / name).is_file()), None)
 
 
 def read_stack(path: Path) -> Stack:
@@ -82,12 +88,10 @@ def connect(
         return _pair(api_url, token or environment_token, "--api-url")
     if stack_file is None and environment_url:
         return _pair(environment_url, token or environment_token, "GNOMON_API_URL")
-    if stack_file is None and environment.get("GNOMON_STACK"):
-        stack_file = Path(environment["GNOMON_STACK"])
-    path = stack_file or find_stack_file(directory)
+    path = stack_file or find_stack_file(directory, environment)
     if path is None:
         raise UsageError(
-            f"No stack: there is no {STACK_FILE} here or above, and GNOMON_API_URL is not set.",
+            f"No stack: there is no {stack_file_name(environment)} here or above, and GNOMON_API_URL is not set.",
             advice="`make up` starts a local stack; for another set GNOMON_API_URL and GNOMON_TOKEN.",
         )
     stack = read_stack(path)

@@ -70,7 +70,7 @@ def _lines(session: Session, job_id: str, interval: float) -> Look:
             if session.output is Output.JSON:
                 print(json.dumps(execution, ensure_ascii=False), flush=True)
             else:
-                session.say(execution_line(execution, session.now()))
+                session.say(execution_line(execution, session.now(), among=seen.executions))
         if seen.at_rest:
             return seen
         time.sleep(interval)
