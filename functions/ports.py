@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from functions.domain.definition import Definition, Priority
+from functions.domain.definition import Priority
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.job import Gap, Job
 from functions.domain.outcome import Invocation, TargetAnswer
-
 
 T = TypeVar("T")
 
@@ -38,10 +37,11 @@ class Clock(Protocol):
 class JobStore(Protocol):
     """State rows and definitions. Reads are strongly consistent."""
 
-    def create(self, job: Job) -> None:
-        """Put a new job: its definition row first, if it needs one, then the state row if absent.
+    def create(self, job: Job) -> Job:
+        """Put a new job: its definition row first, if it needs one, then the state row if absent; returns what is put.
 
-        Raises JobExistsError when the id is taken by another write than this one (`job.write_id`).
+        Raises JobExistsError when the id is taken by another write than this one: neither the row's `write_id` nor,
+        where somebody wrote it since, its `revised_by` is `job.write_id`.
         """
         ...
 
@@ -60,13 +60,17 @@ class JobStore(Protocol):
         `new.write_id` is the write's fresh mark. Where `new.definition` is another than `read.definition`, its row is
         put first if it needs one (its name carries the write's mark, so two changes never meet in one row), and the
         superseded one is deleted last, best effort.
+        A `new` without a definition, or with that of `read`, leaves the stored one as it is.
         Raises LostRaceError(current) when the row is no longer the one that was read; a repeat of an own write whose
-        answer was lost is a success.
+        answer was lost is a success. `current` has its definition, that of `read` where its row is still the same one.
         """
         ...
 
-    def due_for_attention(self, shard: int, *, until: int, limit: int) -> list[str]:
-        """Ids of jobs of this shard with `attention_at <= until`, earliest first. Read from an index that may lag."""
+    def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
+        """Ids of jobs of this shard with `attention_at <= until`, earliest first, read page by page as they are taken.
+
+        Read from an index that may lag.
+        """
         ...
 
     @property
@@ -114,8 +118,9 @@ class Timetable(Protocol):
         """Take back a hint beyond the queue's delay, best effort; never raises. A late one is a no-op."""
         ...
 
-    def oldest_waiting_seconds(self) -> float:
-        """Age of the oldest hint that is due and not yet taken, over all run queues; 0 when it is not known."""
+    def backlog(self) -> int:
+        """Hints that are due and not yet taken, over all run queues, approximately. The sweep feeds nothing while it
+        is over 1 000: SQS tells the age of the oldest message only as a metric, minutes late."""
         ...
 
 

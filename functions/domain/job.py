@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from functions.domain.definition import Definition
+from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
 
 HINT_SLACK = 30
@@ -65,6 +65,8 @@ class ActiveRun:
     attempt_limit: int
     fence: int = 0
     lease_expires_at: int | None = None
+    started_at: float | None = None
+    """When the running attempt started, to the millisecond."""
     due_at: int | None = None
     manual: bool = False
     """Runs although the job is paused: a caller asked for it."""
@@ -110,7 +112,9 @@ class Job:
     definition_row: str | None = None
     """Name of the definition's own row, `D#<revision>#<write id>`; None when it is inline. The store sets it."""
     revised_by: str = ""
-    """writeId of the caller's change that made `revision`: evidence of an own write."""
+    """writeId of the last caller's action: evidence of an own write."""
+    priority: Priority = Priority.NORMAL
+    """Which run queue the job's hints go to; in the row, so that the sweep needs no definition."""
     spread: int = 0
     """Seconds added to every scheduled slot before it is due (spreadSeconds, hashed by job id)."""
     next_slot: int | None = None
@@ -191,10 +195,8 @@ class Job:
         waiting = [run for run in self.runs.values() if run.state is RunState.WAITING]
         if any(run.attempt > 0 and not self.holds(run) for run in waiting):
             return JobStatus.RETRYING
-        if self.paused:
-            return JobStatus.PAUSED
         if self.runs or self.next_slot is not None:
-            return JobStatus.SCHEDULED
+            return JobStatus.PAUSED if self.paused else JobStatus.SCHEDULED
         if self.last_run is None or self.last_run.outcome is Outcome.COMPLETED:
             return JobStatus.COMPLETED
         return JobStatus.CANCELLED if self.last_run.outcome is Outcome.CANCELLED else JobStatus.FAILED

@@ -6,7 +6,7 @@ import enum
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Uniform = Callable[[float, float], float]
 """`random.uniform`, or a test's own."""
@@ -16,6 +16,22 @@ class BackoffStrategy(enum.StrEnum):
     EXPONENTIAL = "exponential"
     LINEAR = "linear"
     FIXED = "fixed"
+
+
+class Failure(NamedTuple):
+    """What went wrong with an attempt, as far as retrying asks."""
+
+    error_code: str
+    retryable: bool = True
+    """False for what is not retryable by nature."""
+    retry_after: int | None = None
+    """Seconds the target asked us to wait."""
+
+
+class RetryDecision(NamedTuple):
+    next_retry_at: int | None
+    """When the next attempt starts, epoch seconds; None when the failure is final."""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,22 +96,15 @@ class RetryPolicy:
             return False
         return not self.retryable_errors or bool(codes & self.retryable_errors)
 
-    def next_retry_at(  # noqa: PLR0913 - each is a fact of the failed attempt
-        self,
-        *,
-        attempt: int,
-        attempt_limit: int,
-        slot: int,
-        now: float,
-        error_code: str,
-        retryable: bool,
-        retry_after: int | None,
-        uniform: Uniform,
-    ) -> int | None:
-        """When the attempt after the failed one starts, epoch seconds; None when the failure is final."""
-        if attempt >= attempt_limit or not retryable or not self.allows(error_code):
-            return None
-        at = math.ceil(now) + self.delay(attempt, uniform=uniform, retry_after=retry_after)
+    def decide(
+        self, failure: Failure, *, attempt: int, attempt_limit: int, slot: int, now: float, uniform: Uniform
+    ) -> RetryDecision:
+        """Whether attempt `attempt` of the run for `slot`, which failed `now`, is followed by another, and when."""
+        if not failure.retryable or not self.allows(failure.error_code):
+            return RetryDecision(None, "NOT_RETRYABLE")
+        if attempt >= attempt_limit:
+            return RetryDecision(None, "RETRIES_EXHAUSTED")
+        at = math.ceil(now) + self.delay(attempt, uniform=uniform, retry_after=failure.retry_after)
         if self.retry_window_seconds is not None and at > slot + self.retry_window_seconds:
-            return None
-        return at
+            return RetryDecision(None, "RETRY_WINDOW_OVER")
+        return RetryDecision(at, "RETRY_SCHEDULED")

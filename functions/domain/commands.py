@@ -1,0 +1,323 @@
+"""What callers' actions do to a job's row (PROTOCOL, 1.5). Each raises ConflictError where the state does not allow it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import MappingProxyType
+
+from functions.domain.decision import (
+    Drop,
+    Due,
+    Write,
+    attention_no_later,
+    next_hint,
+    pass_over,
+    waiting_hints,
+    with_attention,
+    with_run,
+)
+from functions.domain.definition import Definition, OverlapPolicy
+from functions.domain.dispatch import MAX_ACTIVE
+from functions.domain.errors import ConflictError, InvalidFieldError
+from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.ending import ended_from_outside
+from functions.domain.ids import slot_id
+from functions.domain.instants import rfc3339
+from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+
+MAX_ATTEMPTS = 9_999
+"""Attempts of one run: an execution's id has four digits for them."""
+
+
+def new_job(
+    job_id: str,
+    definition: Definition,
+    *,
+    owner: str,
+    created_by: str,
+    enabled: bool,
+    now: float,
+    write_id: str,
+) -> Job:
+    """A job at its creation. Raises InvalidFieldError when its schedule has no slot."""
+    first = _first_slot(definition, now=now)
+    job = Job(
+        id=job_id,
+        owner=owner,
+        created_by=created_by,
+        created_at=int(now),
+        write_id=write_id,
+        revised_by=write_id,
+        definition=definition,
+        spread=definition.schedule.spread_offset,
+        next_slot=first,
+        paused=not enabled,
+    )
+    return with_attention(job, int(now))
+
+
+def hints_of_new_job(job: Job) -> tuple[Due, ...]:
+    return waiting_hints(job)
+
+
+def decide_pause(job: Job, *, now: float, write_id: str) -> Write | Drop:
+    _must_not_be_cancelled(job, "paused")
+    if job.paused:
+        return Drop("PAUSED_ALREADY")
+    row = replace(_revised(job, write_id), paused=True, wakes=0)
+    return Write(job=with_attention(row, int(now)), reason="PAUSED")
+
+
+def decide_resume(job: Job, *, now: float, write_id: str) -> Write | Drop:
+    """Slots in the pause are skipped; an overdue one-time job runs now."""
+    _must_not_be_cancelled(job, "resumed")
+    if not job.paused:
+        return Drop("NOT_PAUSED")
+    row = replace(_revised(job, write_id), paused=False, wakes=0, catch_up_to=None)
+    flush = None
+    if job.next_slot is not None and job.defined.schedule.recurring:
+        row, flush = _pass_over_overdue(row, job.defined, now=now, reason=SkipReason.PAUSED)
+    row = with_attention(row, int(now))
+    return Write(job=row, reason="RESUMED", flush=flush, hints=waiting_hints(row))
+
+
+def decide_change(
+    job: Job, definition: Definition, *, enabled: bool | None, now: float, write_id: str
+) -> Write:
+    """Replace the definition. A waiting retry is kept, and uses the new definition at its next attempt.
+
+    Raises ConflictError for a new schedule of a one-time job that has started.
+    """
+    _must_not_be_cancelled(job, "changed")
+    row = replace(_revised(job, write_id), definition=definition, wakes=0)
+    flush, hints = None, ()
+    if _reschedules(job, definition):
+        row, flush = _rescheduled(job, row, definition, now=now)
+        hints = () if row.paused else next_hint(row)
+    if enabled is not None and enabled == row.paused:
+        if enabled:
+            row = replace(row, paused=False)
+            if row.next_slot is not None and definition.schedule.recurring and flush is None:
+                row, flush = _pass_over_overdue(row, definition, now=now, reason=SkipReason.PAUSED)
+            hints = waiting_hints(row)
+        else:
+            row, hints = replace(row, paused=True), ()
+    return Write(job=with_attention(row, int(now)), reason="CHANGED", flush=flush, hints=hints)
+
+
+def decide_execute(job: Job, slot: str, *, now: float, write_id: str) -> Write:
+    """Run now, beside the schedule; `slot` is the manual run's own id. Allowed on paused jobs."""
+    _must_not_be_cancelled(job, "run")
+    definition = job.defined
+    instant = int(now)
+    run = ActiveRun(
+        state=RunState.WAITING,
+        attempt=0,
+        attempt_limit=1 + definition.retry.max_retries,
+        due_at=instant,
+        manual=True,
+    )
+    hints = (Due(slot, 1, instant),)
+    if job.runs:
+        queued = _must_have_room(job, definition, may_queue=True)
+        if queued:
+            run, hints = replace(run, state=RunState.QUEUED, due_at=None), ()
+    row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
+    row = replace(row, attention_at=attention_no_later(row, instant))
+    return Write(job=row, reason="RUN_REQUESTED", hints=hints)
+
+
+def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
+    """Force a retry of the run that waits for one, or of the last one, which failed. Its attempts go on."""
+    _must_not_be_cancelled(job, "retried")
+    definition = job.defined
+    at = math.ceil(now) + delay
+    waiting = sorted(
+        (slot for slot, run in job.runs.items() if run.state is RunState.WAITING and run.attempt > 0),
+        key=lambda slot: (job.runs[slot].due_at or 0, slot),
+    )
+    if waiting:
+        slot = waiting[0]
+        attempt, fence = job.runs[slot].attempt, job.runs[slot].fence
+    else:
+        last = job.last_run
+        if last is None or last.outcome is not Outcome.PERMANENTLY_FAILED:
+            raise ConflictError(
+                "Only a run that failed for good, or waits for its retry, can be retried: "
+                f"{'no run has ended yet' if last is None else f'the last run ended as {last.outcome.value}'}."
+            )
+        if last.slot_id in job.runs:
+            raise ConflictError("The run is being retried just now.")
+        if job.runs:
+            _must_have_room(job, definition, may_queue=False)
+        slot, attempt, fence = last.slot_id, last.attempt, last.fence
+    if attempt + 1 > MAX_ATTEMPTS:
+        raise ConflictError(f"The run has had {attempt} attempts; {MAX_ATTEMPTS} is the limit.")
+    run = ActiveRun(
+        state=RunState.WAITING,
+        attempt=attempt,
+        attempt_limit=min(attempt + 1 + definition.retry.max_retries, MAX_ATTEMPTS),
+        fence=fence,
+        due_at=at,
+        manual=True,
+    )
+    row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
+    row = replace(row, attention_at=attention_no_later(row, int(now)))
+    return Write(job=row, reason="RETRY_FORCED", hints=(Due(slot, attempt + 1, at),))
+
+
+def executions_to_cancel(job: Job, *, now: float, write_id: str, reason: str = "JOB_CANCELLED") -> list[Execution]:
+    """The history rows that cancel each run of the job: put, if absent, before the row is written."""
+    return [
+        ended_from_outside(
+            job.id, slot, run, status=ExecutionStatus.CANCELLED, reason=reason, now=now, write_id=write_id
+        )
+        for slot, run in job.runs.items()
+    ]
+
+
+def can_be_cancelled(job: Job) -> bool:
+    return bool(job.runs) or job.next_slot is not None
+
+
+def decide_cancel(job: Job, *, deleted: bool, now: float, write_id: str) -> Write | Drop:
+    """The row of a cancelled job, once history says so of each run. Raises ConflictError when nothing is left to cancel.
+
+    `deleted` also marks the row as soft-deleted; then a job that is over is no conflict.
+    """
+    if job.cancelled and not (deleted and job.deleted_at is None):
+        return Drop("CANCELLED_ALREADY")
+    if not job.cancelled and not deleted and not can_be_cancelled(job):
+        raise ConflictError(f"The job is {job.status.value}: there is nothing left to cancel.")
+    instant = int(now)
+    row = _revised(job, write_id)
+    flush = None
+    if job.next_slot is not None:
+        row, flush = _overdue_into_gap(row, now=now)
+    cancelled = job.cancelled or can_be_cancelled(job)
+    row = replace(
+        row,
+        cancelled=cancelled,
+        deleted_at=instant if deleted else None,
+        last_run=_cancelled_run(job, instant) or job.last_run,
+        runs=MappingProxyType({}),
+        next_slot=None,
+        catch_up_to=None,
+        fence=job.fence + 1,
+        wakes=0,
+    )
+    return Write(job=with_attention(row, instant), reason="DELETED" if deleted else "CANCELLED", flush=flush)
+
+
+def decide_gap_written(job: Job, *, now: float) -> Write | Drop:
+    """Clear the gap, whose history row is put first."""
+    if job.gap is None:
+        return Drop("NO_GAP")
+    return Write(job=with_attention(replace(job, gap=None), int(now)), reason="GAP", flush=job.gap)
+
+
+def _must_not_be_cancelled(job: Job, verb: str) -> None:
+    if job.cancelled:
+        raise ConflictError(f"The job is CANCELLED and cannot be {verb}: create a new one.")
+
+
+def _must_have_room(job: Job, definition: Definition, *, may_queue: bool) -> bool:
+    """Whether the run must queue; raises ConflictError where the overlap policy has no room for another run."""
+    policy, active = definition.overlap, len(job.runs)
+    if policy is OverlapPolicy.ALLOW:
+        if active >= MAX_ACTIVE:
+            raise ConflictError(f"{active} runs are active; overlapPolicy allow holds at most {MAX_ACTIVE}.")
+        return False
+    if policy is OverlapPolicy.QUEUE and may_queue:
+        if any(run.state is RunState.QUEUED for run in job.runs.values()):
+            raise ConflictError("A run is active and another is queued; overlapPolicy queue holds one.")
+        return True
+    raise ConflictError(f"A run is active (overlapPolicy {policy.value}): wait for its end, or cancel it.")
+
+
+def _revised(job: Job, write_id: str) -> Job:
+    return replace(job, revision=job.revision + 1, revised_by=write_id)
+
+
+def _reschedules(job: Job, definition: Definition) -> bool:
+    old = job.definition
+    return old is None or old.schedule != definition.schedule or old.max_runs != definition.max_runs
+
+
+def _rescheduled(job: Job, row: Job, definition: Definition, *, now: float) -> tuple[Job, Gap | None]:
+    """Recompute the next slot; what was due under the old schedule is passed over, paused or not (V11)."""
+    once = job.definition is not None and not job.definition.schedule.recurring
+    if once and (job.last_slot is not None or job.next_slot is None):
+        raise ConflictError("The one-time job has started: its schedule cannot be changed. Create a new job.")
+    flush = None
+    if job.next_slot is not None and job.definition is not None:
+        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)
+    row = replace(row, spread=definition.schedule.spread_offset, catch_up_to=None)
+    following: int | None
+    if definition.max_runs is not None and row.starts >= definition.max_runs:
+        following = None
+    elif definition.schedule.recurring:
+        following = definition.schedule.next_after(max(int(now) - row.spread, row.last_slot or 0))
+    else:
+        following = _first_slot(definition, now=now)
+        if row.last_slot is not None and following <= row.last_slot:
+            raise InvalidFieldError(
+                "schedule.at", f"{rfc3339(following)} is not after the job's last slot, {rfc3339(row.last_slot)}."
+            )
+    return replace(row, next_slot=following), flush
+
+
+def _first_slot(definition: Definition, *, now: float) -> int:
+    first = definition.schedule.first(now=now)
+    if first is None:
+        raise InvalidFieldError("schedule", "There is no slot between now, startAt and endAt: the job would never run.")
+    return first
+
+
+def _pass_over_overdue(row: Job, definition: Definition, *, now: float, reason: SkipReason) -> tuple[Job, Gap | None]:
+    """Move `next_slot` past now; the slots that are due go into the gap."""
+    row, flush = _overdue_into_gap(row, now=now, reason=reason, definition=definition)
+    if row.next_slot is not None and row.last_slot is not None and row.next_slot <= row.last_slot:
+        horizon = max(int(now) - row.spread, row.last_slot)
+        row = replace(row, next_slot=definition.schedule.next_after(horizon))
+    return row, flush
+
+
+def _overdue_into_gap(
+    row: Job,
+    *,
+    now: float,
+    reason: SkipReason = SkipReason.JOB_CANCELLED,
+    definition: Definition | None = None,
+) -> tuple[Job, Gap | None]:
+    """Put the slots from `next_slot` to now into the gap and remember the last as taken; none due: no change."""
+    first, horizon = row.next_slot, int(now) - row.spread
+    if first is None or first > horizon:
+        return row, None
+    definition = definition or row.definition
+    if definition is None:  # it cannot be read: the one slot that is known
+        return replace(row, gap=Gap(first=first, last=first, count=1, reason=reason), last_slot=first), row.gap
+    last = definition.schedule.last_at_or_before(horizon) if definition.schedule.recurring else first
+    last = first if last is None or last < first else last
+    gap, flush = pass_over(row, definition.schedule, first=first, last=last, reason=reason)
+    return replace(row, gap=gap, last_slot=max(last, row.last_slot or 0)), flush
+
+
+def _cancelled_run(job: Job, now: int) -> LastRun | None:
+    ended = [
+        LastRun(
+            slot_id=slot,
+            attempt=run.attempt if run.state is RunState.RUNNING else run.attempt + 1,
+            outcome=Outcome.CANCELLED,
+            fence=run.fence,
+            ended_at=now,
+        )
+        for slot, run in job.runs.items()
+    ]
+    return max(ended, key=lambda run: run.slot_id, default=None)
+
+
+def armed_hints(job: Job) -> tuple[Due, ...]:
+    """Every hint the job may have in flight, held or not: what a cancel or a new schedule takes back, best effort."""
+    return waiting_hints(replace(job, paused=False))

@@ -1,0 +1,111 @@
+"""What an event means for a job's row: a value with a reason, made by pure functions, applied by the use cases.
+
+Only a write that applied has effects; whoever loses the race for it sends nothing (PROTOCOL, 1.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from functions.domain.ids import slot_id
+from functions.domain.job import ActiveRun, Gap, Job, RunState, SkipReason
+from functions.domain.schedule import Schedule
+
+
+class Due(NamedTuple):
+    """A hint to send once the write has applied."""
+
+    slot_id: str
+    attempt: int
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Replace the row by `job`, on condition that it is still the one the decision was made from."""
+
+    job: Job
+    reason: str
+    flush: Gap | None = None
+    """Slots whose history row is put before this write, because it clears or replaces the gap."""
+    hints: tuple[Due, ...] = ()
+    starts: str | None = None
+    """Slot id of the run whose attempt the winner of this write executes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Nothing to do."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The hint is early by no more than clocks differ: look again after so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """The hint is early: send it once more for the residual delay."""
+
+    due_at: int
+
+
+Decision = Write | Drop | Wait | Resend
+
+
+def attention_no_later(job: Job, now: int) -> int | None:
+    """`attention_at` for a write that must not move the index key unless it is too late (V1)."""
+    bound = job.bound(now)
+    if bound is None or job.attention_at is None:
+        return bound
+    return min(job.attention_at, bound)
+
+
+def with_attention(job: Job, now: int) -> Job:
+    """The row with its attention set to its bound: what a write that may move the index key does."""
+    return replace(job, attention_at=job.bound(now))
+
+
+def with_run(job: Job, slot: str, run: ActiveRun) -> Job:
+    return replace(job, runs=MappingProxyType({**job.runs, slot: run}))
+
+
+def without_run(job: Job, slot: str) -> Job:
+    return replace(job, runs=MappingProxyType({key: run for key, run in job.runs.items() if key != slot}))
+
+
+def next_hint(job: Job) -> tuple[Due, ...]:
+    """The hint for `next_slot`, unless the run before it sends it when it ends (misfire policy `run_all`)."""
+    if job.next_slot is None or job.next_due is None or job.next_waits:
+        return ()
+    return (Due(slot_id(job.next_slot), 1, job.next_due),)
+
+
+def waiting_hints(job: Job) -> tuple[Due, ...]:
+    """Hints for all that waits in the row and that no pause holds."""
+    waiting = tuple(
+        Due(slot, run.attempt + 1, run.due_at or 0)
+        for slot, run in job.runs.items()
+        if run.state is RunState.WAITING and not job.holds(run)
+    )
+    return waiting if job.paused else waiting + next_hint(job)
+
+
+def pass_over(job: Job, schedule: Schedule, *, first: int, last: int, reason: SkipReason) -> tuple[Gap, Gap | None]:
+    """Add the slots `first` … `last` to the row's gap; returns the new gap, and the old one where it must be put first.
+
+    A gap is extended only for the same reason, and where no slot was started since: it ends on the last slot taken.
+    """
+    count = schedule.count(first, last) if schedule.recurring else 1
+    old = job.gap
+    if old is None:
+        return Gap(first=first, last=last, count=count, reason=reason), None
+    if old.reason is reason and job.last_slot == old.last:
+        return Gap(first=old.first, last=last, count=old.count + count, reason=reason), None
+    return Gap(first=first, last=last, count=count, reason=reason), old

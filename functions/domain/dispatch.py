@@ -1,0 +1,210 @@
+"""What a hint means: start, fire, skip, queue, defer, or nothing (PROTOCOL, 1.3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import MappingProxyType
+
+from functions.domain.decision import (
+    Decision,
+    Drop,
+    Due,
+    Resend,
+    Wait,
+    Write,
+    attention_no_later,
+    next_hint,
+    pass_over,
+    with_attention,
+    with_run,
+)
+from functions.domain.definition import Definition, MisfirePolicy, OverlapPolicy
+from functions.domain.hint import Hint
+from functions.domain.ids import slot_id
+from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState, SkipReason
+
+CLOCK_SKEW = 2
+"""Seconds by which clocks of two functions may differ: a hint so early waits instead of being sent again."""
+LEASE_MARGIN = 15
+"""Seconds a lease outlives the attempt's timeout."""
+MAX_ACTIVE = 10
+"""Active runs of one job under overlap policy `allow`."""
+CATCH_UP_LIMIT = 100
+"""Missed slots that misfire policy `run_all` runs at most; older ones are skipped."""
+STARTS_PER_MINUTE = 300
+"""Brake of one job: more starts in a minute are a runaway chain (an every-second job has 60)."""
+
+
+def decide_hint(job: Job, hint: Hint, *, now: float, write_id: str) -> Decision:
+    """Decide what the hint means for this row. Raises CorruptDefinitionError where a definition is needed."""
+    if job.cancelled:
+        return Drop("JOB_CANCELLED")
+    run = job.runs.get(hint.slot_id)
+    if run is not None:
+        return _fire(job, hint, run, now=now, write_id=write_id)
+    if job.next_slot is not None and hint.slot_id == slot_id(job.next_slot) and hint.attempt == 1:
+        return _take_next(job, job.next_slot, now=now, write_id=write_id)
+    return Drop("NOTHING_DUE")
+
+
+def _early(due_at: int, now: float) -> Wait | Resend | None:
+    if due_at <= now:
+        return None
+    return Wait(due_at - now) if due_at - now <= CLOCK_SKEW else Resend(due_at)
+
+
+def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str) -> Decision:
+    if run.state is not RunState.WAITING or hint.attempt != run.attempt + 1:
+        return Drop("NOT_WAITING")
+    if job.holds(run):
+        return Drop("PAUSED")
+    due_at = run.due_at if run.due_at is not None else int(now)
+    early = _early(due_at, now)
+    if early is not None:
+        return early
+    if _braked(job, now):
+        later = _after_brake(now)
+        waiting = with_run(job, hint.slot_id, replace(run, due_at=later))
+        row = replace(waiting, wakes=0, attention_at=attention_no_later(waiting, int(now)))
+        return Write(job=row, reason="BRAKE", hints=(Due(hint.slot_id, hint.attempt, later),))
+    started = _start(job, hint.slot_id, run, job.defined, now=now, write_id=write_id)
+    return Write(job=started, reason="STARTED", starts=hint.slot_id)
+
+
+def _take_next(job: Job, slot: int, *, now: float, write_id: str) -> Decision:
+    if job.paused:
+        return Drop("PAUSED")
+    if job.last_slot is not None and slot <= job.last_slot:
+        return Drop("SLOT_TAKEN")
+    early = _early(slot + job.spread, now)
+    if early is not None:
+        return early
+    if job.next_waits:
+        return Drop("CATCHING_UP")
+    definition = job.defined
+    if job.runs:
+        return _overlap(job, slot, definition, now=now, write_id=write_id)
+    return _misfire(job, slot, definition, now=now, write_id=write_id)
+
+
+def _overlap(job: Job, slot: int, definition: Definition, *, now: float, write_id: str) -> Decision:
+    """A slot comes due while a run is active: the overlap policy alone decides, slot by slot."""
+    if definition.overlap is OverlapPolicy.ALLOW and len(job.runs) < MAX_ACTIVE:
+        return _begin(job, slot, definition, now=now, write_id=write_id)
+    queued = any(run.state is RunState.QUEUED for run in job.runs.values())
+    if definition.overlap is OverlapPolicy.QUEUE and not queued:
+        waiter = ActiveRun(state=RunState.QUEUED, attempt=0, attempt_limit=1 + definition.retry.max_retries)
+        row = with_run(_advance(job, slot, definition, started=True), slot_id(slot), waiter)
+        row = with_attention(replace(row, wakes=0), int(now))
+        return Write(job=row, reason="QUEUED", hints=next_hint(row))
+    return _skip(job, slot, slot, definition, now=now, reason=SkipReason.OVERLAP)
+
+
+def _misfire(job: Job, slot: int, definition: Definition, *, now: float, write_id: str) -> Decision:
+    """Nothing is active: start the slot, or do what the misfire policy says where it is more than the grace late."""
+    schedule = definition.schedule
+    threshold = math.ceil(now - definition.misfire_grace - job.spread) - 1
+    if slot > threshold:
+        return _begin(job, slot, definition, now=now, write_id=write_id)
+    latest = schedule.last_at_or_before(threshold)
+    if latest is None or latest < slot:  # a slot of an older schedule
+        latest = slot
+    if definition.misfire is MisfirePolicy.SKIP:
+        return _skip(job, slot, latest, definition, now=now, reason=SkipReason.MISFIRE)
+    if definition.misfire is MisfirePolicy.RUN_ONCE:
+        return _begin(job, latest, definition, now=now, write_id=write_id)
+    oldest = _oldest_to_catch_up(slot, latest, definition)
+    return _begin(replace(job, catch_up_to=latest), oldest, definition, now=now, write_id=write_id)
+
+
+def _oldest_to_catch_up(slot: int, latest: int, definition: Definition) -> int:
+    oldest = latest
+    for _ in range(CATCH_UP_LIMIT - 1):
+        before = definition.schedule.last_at_or_before(oldest - 1)
+        if before is None or before < slot:
+            break
+        oldest = before
+    return oldest
+
+
+def _begin(job: Job, slot: int, definition: Definition, *, now: float, write_id: str) -> Write:
+    """Start the scheduled run of `slot`; slots between `next_slot` and it are passed over."""
+    flush = None
+    first = job.next_slot
+    if first is not None and first < slot:
+        before = definition.schedule.last_at_or_before(slot - 1)
+        gap, flush = pass_over(
+            job, definition.schedule, first=first, last=before or first, reason=SkipReason.MISFIRE
+        )
+        job = replace(job, gap=gap)
+    job = _advance(job, slot, definition, started=True)
+    run = ActiveRun(
+        state=RunState.WAITING, attempt=0, attempt_limit=1 + definition.retry.max_retries, due_at=int(now)
+    )
+    if _braked(job, now):
+        later = _after_brake(now)
+        waiting = with_run(job, slot_id(slot), replace(run, due_at=later))
+        row = replace(waiting, wakes=0, attention_at=attention_no_later(waiting, int(now)))
+        return Write(
+            job=row, reason="BRAKE", flush=flush, hints=(*next_hint(row), Due(slot_id(slot), 1, later))
+        )
+    row = _start(job, slot_id(slot), run, definition, now=now, write_id=write_id)
+    return Write(job=row, reason="STARTED", flush=flush, hints=next_hint(row), starts=slot_id(slot))
+
+
+def _skip(job: Job, first: int, last: int, definition: Definition, *, now: float, reason: SkipReason) -> Write:
+    gap, flush = pass_over(job, definition.schedule, first=first, last=last, reason=reason)
+    row = replace(_advance(job, last, definition, started=False), gap=gap, wakes=0)
+    if not definition.schedule.recurring:
+        missed = LastRun(slot_id=slot_id(last), attempt=0, outcome=Outcome.SKIPPED, fence=row.fence, ended_at=int(now))
+        row = replace(row, last_run=missed)
+    row = with_attention(row, int(now))
+    return Write(job=row, reason=reason.value, flush=flush, hints=next_hint(row))
+
+
+def _advance(job: Job, slot: int, definition: Definition, *, started: bool) -> Job:
+    """Move `next_slot` past `slot`, which was started, queued or skipped."""
+    starts = job.starts + started
+    over = definition.max_runs is not None and starts >= definition.max_runs
+    following = None if over else definition.schedule.next_after(slot)
+    caught_up = job.catch_up_to is not None and (following is None or following > job.catch_up_to)
+    return replace(
+        job,
+        next_slot=following,
+        last_slot=slot,
+        starts=starts,
+        catch_up_to=None if caught_up else job.catch_up_to,
+    )
+
+
+def _start(job: Job, slot: str, run: ActiveRun, definition: Definition, *, now: float, write_id: str) -> Job:
+    """The row in which attempt `run.attempt + 1` runs under a new fence and lease."""
+    fence = job.fence + 1
+    running = replace(
+        run,
+        state=RunState.RUNNING,
+        attempt=run.attempt + 1,
+        fence=fence,
+        lease_expires_at=math.ceil(now) + definition.timeout_seconds + LEASE_MARGIN,
+        started_at=round(now, 3),
+        due_at=None,
+        started_by=write_id,
+    )
+    minute = int(now) // 60
+    row = replace(
+        with_run(job, slot, running),
+        fence=fence,
+        wakes=0,
+        brake_minute=minute,
+        brake_count=job.brake_count + 1 if job.brake_minute == minute else 1,
+    )
+    return replace(row, attention_at=attention_no_later(row, int(now)))
+
+
+def _braked(job: Job, now: float) -> bool:
+    return job.brake_minute == int(now) // 60 and job.brake_count >= STARTS_PER_MINUTE
+
+
+def _after_brake(now: float) -> int:
+    return (int(now) // 60 + 1) * 60

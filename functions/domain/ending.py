@@ -1,0 +1,171 @@
+"""How an attempt ends: first as a row of history, which is the decision; then in the job's row, which follows it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from functions.domain.decision import Drop, Due, Write, next_hint, waiting_hints, with_attention, with_run, without_run
+from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
+from functions.domain.ids import slot_instant
+from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
+from functions.domain.outcome import TargetAnswer
+from functions.domain.retry import Failure, RetryPolicy, Uniform
+
+_OUTCOMES = {
+    ExecutionStatus.COMPLETED: Outcome.COMPLETED,
+    ExecutionStatus.FAILED: Outcome.PERMANENTLY_FAILED,
+    ExecutionStatus.TIMED_OUT: Outcome.PERMANENTLY_FAILED,
+    ExecutionStatus.CANCELLED: Outcome.CANCELLED,
+}
+
+
+def judge(
+    job_id: str,
+    slot: str,
+    run: ActiveRun,
+    answer: TargetAnswer,
+    *,
+    policy: RetryPolicy,
+    now: float,
+    write_id: str,
+    uniform: Uniform,
+) -> Execution:
+    """The history row for the answer to a running attempt. The instant of a retry is drawn here, and only here."""
+    final, next_retry_at, reason = True, None, None
+    if answer.status is not ExecutionStatus.COMPLETED:
+        code = answer.error.code if answer.error else "TARGET_ERROR"
+        next_retry_at, reason = policy.decide(
+            Failure(code, answer.retryable, answer.retry_after),
+            attempt=run.attempt,
+            attempt_limit=run.attempt_limit,
+            slot=slot_instant(slot),
+            now=now,
+            uniform=uniform,
+        )
+        final = next_retry_at is None
+    return Execution(
+        job_id=job_id,
+        slot_id=slot,
+        attempt=run.attempt,
+        status=answer.status,
+        final=final,
+        fence=run.fence,
+        write_id=write_id,
+        started_at=run.started_at,
+        completed_at=round(now, 3),
+        next_retry_at=next_retry_at,
+        reason=reason,
+        error=answer.error,
+        result=answer.result,
+    )
+
+
+def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
+    """The history row for an attempt whose owner died: an attempt spent, repeated without backoff."""
+    final = run.attempt >= run.attempt_limit
+    return Execution(
+        job_id=job_id,
+        slot_id=slot,
+        attempt=run.attempt,
+        status=ExecutionStatus.FAILED,
+        final=final,
+        fence=run.fence,
+        write_id=write_id,
+        started_at=run.started_at,
+        completed_at=round(now, 3),
+        next_retry_at=None if final else math.ceil(now),
+        reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
+        error=ExecutionError(code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."),
+    )
+
+
+def ended_from_outside(
+    job_id: str,
+    slot: str,
+    run: ActiveRun,
+    *,
+    status: ExecutionStatus,
+    reason: str,
+    now: float,
+    write_id: str,
+    error: ExecutionError | None = None,
+) -> Execution:
+    """The history row by which a caller (cancel) or the sweep (quarantine) ends a run.
+
+    It takes the number of the running attempt, or of the one that would have come next (A10).
+    """
+    running = run.state is RunState.RUNNING
+    return Execution(
+        job_id=job_id,
+        slot_id=slot,
+        attempt=run.attempt if running else run.attempt + 1,
+        status=status,
+        final=True,
+        fence=run.fence,
+        write_id=write_id,
+        started_at=run.started_at if running else None,
+        completed_at=round(now, 3),
+        reason=reason,
+        error=error,
+    )
+
+
+def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Write | Drop:
+    """Let the row follow what history says of an attempt (PROTOCOL, end step 3).
+
+    The run must still be as its decider saw it: under `fence`, running that attempt or waiting to start it. The
+    history row may bear an older fence: a cancel that died after it, before the attempt started.
+    """
+    slot = execution.slot_id
+    run = job.runs.get(slot)
+    if run is None or run.fence != fence or not _is_about(run, execution):
+        return Drop("NOT_MINE")
+    instant = int(now)
+    if execution.final:
+        row = replace(without_run(job, slot), last_run=_last_run(execution, now=instant))
+    else:
+        waiting = replace(
+            run,
+            state=RunState.WAITING,
+            due_at=execution.next_retry_at,
+            lease_expires_at=None,
+            started_at=None,
+            started_by=None,
+        )
+        row = with_run(job, slot, waiting)
+    row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)
+    return Write(job=row, reason=execution.status.value, flush=job.gap, hints=_hints(job, row))
+
+
+def released(job: Job, now: int) -> Job:
+    """The row in which a queued run, once nothing runs or waits before it any more, is due (V8)."""
+    if job.has_active:
+        return job
+    for slot, run in job.runs.items():
+        return with_run(job, slot, replace(run, state=RunState.WAITING, due_at=now))
+    return job
+
+
+def _is_about(run: ActiveRun, execution: Execution) -> bool:
+    if run.state is RunState.RUNNING:
+        return run.attempt == execution.attempt
+    return execution.final and run.attempt + 1 == execution.attempt
+
+
+def _last_run(execution: Execution, *, now: int) -> LastRun:
+    return LastRun(
+        slot_id=execution.slot_id,
+        attempt=execution.attempt,
+        outcome=_OUTCOMES[execution.status],
+        fence=execution.fence,
+        ended_at=now,
+        error_code=execution.error.code if execution.error else None,
+    )
+
+
+def _hints(before: Job, after: Job) -> tuple[Due, ...]:
+    """What this end made due: its own retry, a released run, a missed slot that waited for it."""
+    armed = {hint for hint in waiting_hints(before) if hint.slot_id in before.runs}
+    made = tuple(hint for hint in waiting_hints(after) if hint.slot_id in after.runs and hint not in armed)
+    return made + (next_hint(after) if before.next_waits and not after.paused else ())

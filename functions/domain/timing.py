@@ -1,0 +1,58 @@
+"""Which way a hint takes to be delivered when it is due (DESIGN.md section 3)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from functions.domain.hint import Hint
+from functions.domain.ids import is_manual
+
+QUEUE_DELAY_LIMIT = 900
+"""Longest `DelaySeconds` of an SQS message (SQS quotas)."""
+SCHEDULE_LEAD = 180
+"""A schedule fires at least this long before its hint is due: EventBridge Scheduler promises a minute."""
+SCHEDULE_SPREAD = 600
+"""Schedules of jobs due at one instant fire spread over this many seconds."""
+
+
+class QueueDelay(NamedTuple):
+    """A message that becomes visible after `seconds`, 0 to 900."""
+
+    seconds: int
+
+
+class OneTimeSchedule(NamedTuple):
+    """A schedule that puts the hint into its queue at `fires_at` (epoch seconds); the consumer sends the residue."""
+
+    name: str
+    fires_at: int
+
+
+def route(hint: Hint, *, due_at: int, now: float) -> QueueDelay | OneTimeSchedule:
+    """The queue's own delay up to 15 minutes, rounded up so that nothing comes early; a schedule beyond."""
+    delay = max(0, math.ceil(due_at - now))
+    if delay <= QUEUE_DELAY_LIMIT:
+        return QueueDelay(delay)
+    return one_time_schedule(hint, due_at=due_at)
+
+
+def one_time_schedule(hint: Hint, *, due_at: int) -> OneTimeSchedule:
+    """The hint's schedule, derived: arming twice meets the same name.
+
+    The name is at most 64 characters (EventBridge Scheduler quotas).
+    """
+    kind = "s" if hint.attempt == 1 and not is_manual(hint.slot_id) else "r"
+    job, slot = hint.job_id.replace("-", ""), hashlib.sha256(hint.slot_id.encode()).hexdigest()[:4]
+    spread = int.from_bytes(hashlib.sha256(hint.job_id.encode()).digest()[:4], "big") % SCHEDULE_SPREAD
+    return OneTimeSchedule(
+        name=f"{job}-{kind}-{due_at}-{hint.attempt}-{slot}",
+        fires_at=due_at - SCHEDULE_LEAD - spread,
+    )
+
+
+def schedule_expression(instant: int) -> str:
+    """EventBridge Scheduler's one-time expression; its time zone is given apart, so it carries no offset."""
+    return f"at({datetime.fromtimestamp(instant, UTC):%Y-%m-%dT%H:%M:%S})"

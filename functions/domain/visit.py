@@ -1,0 +1,120 @@
+"""What the sweep does for a row whose attention is due (PROTOCOL, 1.4): the first line that applies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from functions.domain.decision import Drop, Write, waiting_hints, with_attention, without_run
+from functions.domain.ending import released
+from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
+from functions.domain.ids import slot_id
+from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
+
+LEASE_GRACE = 5
+"""Seconds the sweep waits beyond a lease; owners stop as long before it."""
+WAKE_BACKOFF = 60
+WAKE_BACKOFF_MAX = 900
+MAX_WAKES = 10
+"""Wakes without progress after which a row is quarantined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recover:
+    """A running attempt's lease is over: its history row decides what became of it."""
+
+    slot_id: str
+    run: ActiveRun
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """The row was woken in vain too often: end what is due as failed, without reading the definition."""
+
+    due: tuple[tuple[str, ActiveRun], ...]
+
+
+def decide_visit(job: Job, *, now: float, feeding: bool) -> Recover | Quarantine | Write | Drop:
+    """Decide about a row that was read strongly.
+
+    `feeding` is False while the queues hold a backlog: then due work is neither woken nor counted (A16).
+    """
+    instant = int(now)
+    for slot, run in job.runs.items():
+        lease = run.lease_expires_at
+        if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= now:
+            return Recover(slot, run)
+    due = tuple(hint for hint in waiting_hints(job) if hint.due_at <= now)
+    if due and not feeding:
+        return Drop("BACKLOG")
+    if due and job.wakes >= MAX_WAKES:
+        return Quarantine(tuple((hint.slot_id, _run_of(job, hint.slot_id)) for hint in due))
+    if due:
+        wait = min(WAKE_BACKOFF * 2**job.wakes, WAKE_BACKOFF_MAX)
+        rest = _bound_of_what_is_not_due(job, {hint.slot_id for hint in due}, instant)
+        at = instant + wait if rest is None else min(instant + wait, rest)
+        return Write(job=replace(job, attention_at=at, wakes=job.wakes + 1), reason="WOKEN", hints=due)
+    settled = replace(job, wakes=0, attention_at=job.bound(instant))
+    if job.gap is not None and _only_the_gap(job, instant):
+        return Write(job=with_attention(replace(job, gap=None, wakes=0), instant), reason="GAP", flush=job.gap)
+    return Drop("WATCHED") if settled == job else Write(job=settled, reason="WATCHED")
+
+
+def quarantined(job: Job, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
+    """The history row that ends a run which could not be started."""
+    message = f"Woken {MAX_WAKES} times without a start: the job's stored definition cannot be read, or no function can."
+    return Execution(
+        job_id=job.id,
+        slot_id=slot,
+        attempt=run.attempt + 1,
+        status=ExecutionStatus.FAILED,
+        final=True,
+        fence=run.fence,
+        write_id=write_id,
+        completed_at=round(now, 3),
+        reason="QUARANTINED",
+        error=ExecutionError(code="QUARANTINED", message=message),
+    )
+
+
+def after_quarantine(job: Job, due: tuple[tuple[str, ActiveRun], ...], *, now: float) -> Write | Drop:
+    """The row without what was due, at rest: a change of its schedule, or a forced retry, revives it.
+
+    A run that was started in the meantime is left to its owner, who finds the history row.
+    """
+    row = job
+    for slot, run in due:
+        is_next = row.next_slot is not None and slot == slot_id(row.next_slot)
+        if not is_next and row.runs.get(slot) != run:
+            continue
+        ended = LastRun(
+            slot_id=slot,
+            attempt=run.attempt + 1,
+            outcome=Outcome.PERMANENTLY_FAILED,
+            fence=run.fence,
+            ended_at=int(now),
+            error_code="QUARANTINED",
+        )
+        row = replace(without_run(row, slot), last_run=ended)
+        if is_next:
+            row = replace(row, next_slot=None, last_slot=row.next_slot, catch_up_to=None)
+    if row is job:
+        return Drop("PROGRESS")
+    row = replace(released(row, int(now)), gap=None, wakes=0)
+    return Write(job=with_attention(row, int(now)), reason="QUARANTINED", flush=job.gap)
+
+
+def _run_of(job: Job, slot: str) -> ActiveRun:
+    return job.runs.get(slot) or ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1)
+
+
+def _bound_of_what_is_not_due(job: Job, due: set[str], now: int) -> int | None:
+    rest = job
+    for slot in due:
+        rest = without_run(rest, slot)
+    if rest.next_slot is not None and slot_id(rest.next_slot) in due:
+        rest = replace(rest, next_slot=None)
+    return replace(rest, gap=None).bound(now)
+
+
+def _only_the_gap(job: Job, now: int) -> bool:
+    return replace(job, gap=None).bound(now) is None

@@ -1,0 +1,205 @@
+"""Pause, resume, run now, retry, cancel, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functions.domain.caller import Caller
+from functions.domain.commands import (
+    decide_cancel,
+    decide_execute,
+    decide_gap_written,
+    decide_pause,
+    decide_resume,
+    decide_retry,
+    executions_to_cancel,
+)
+from functions.domain.decision import Drop, Write
+from functions.domain.ending import ended_from_outside
+from functions.domain.errors import ConflictError, NotFoundError, UnavailableError
+from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.ids import new_manual_slot_id, parse_execution_id
+from functions.domain.job import ActiveRun, Job, RunState
+from functions.usecases.executor import follow
+from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
+from functions.usecases.services import Services
+from functions.usecases.writing import TRIES, Applied, apply, send
+
+
+def pause_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
+    job = _changeable(services, caller, job_id, if_match)
+    now = services.clock.now()
+    return _done(services, job, apply(services, job, lambda row, mark: decide_pause(row, now=now, write_id=mark)))
+
+
+def resume_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
+    job = _changeable(services, caller, job_id, if_match)
+    now = services.clock.now()
+    return _done(services, job, apply(services, job, lambda row, mark: decide_resume(row, now=now, write_id=mark)))
+
+
+def execute_job(
+    services: Services,
+    caller: Caller,
+    job_id: str,
+    *,
+    key: IdempotencyKey | None = None,
+    if_match: int | None = None,
+) -> Job:
+    """Run the job now, beside its schedule. Raises ConflictError where the overlap policy has no room for the run."""
+    job = _changeable(services, caller, job_id, if_match)
+    now = services.clock.now()
+    slot, replayed = new_manual_slot_id(now), False
+    claim = None
+    if key is not None:
+        claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[slot], now=now)
+        slot, replayed = claim.ids[0], claim.replayed
+    if replayed and _has_run(services, job, slot):
+        return job
+
+    def decide(row: Job, mark: str) -> Write | Drop:
+        if row is not job and _has_run(services, row, slot):
+            return Drop("REQUESTED_ALREADY")
+        return decide_execute(row, slot, now=now, write_id=mark)
+
+    try:
+        return _done(services, job, apply(services, job, decide))
+    except ConflictError:
+        if key is not None and claim is not None and not replayed:
+            services.idempotency.release(key.scope, key.key, claim)
+        raise
+
+
+def _has_run(services: Services, job: Job, slot: str) -> bool:
+    """Whether the manual run was made already: it is in the row, was the last to end, or is in history."""
+    if slot in job.runs or (job.last_run is not None and job.last_run.slot_id == slot):
+        return True
+    return services.history.get(job.id, slot, 1) is not None
+
+
+def retry_job(
+    services: Services,
+    caller: Caller,
+    job_id: str,
+    *,
+    delay_seconds: int = 0,
+    key: IdempotencyKey | None = None,
+    if_match: int | None = None,
+) -> Job:
+    """Retry the run that waits for its retry, or the last one, which failed. Raises ConflictError for any other."""
+    job = _changeable(services, caller, job_id, if_match)
+    now = services.clock.now()
+    claim = None
+    if key is not None:
+        claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=["-"], now=now)
+        if claim.replayed:
+            return job
+    try:
+        decided = apply(services, job, lambda row, mark: decide_retry(row, delay=delay_seconds, now=now, write_id=mark))
+    except ConflictError:
+        if key is not None and claim is not None:
+            services.idempotency.release(key.scope, key.key, claim)
+        raise
+    return _done(services, job, decided)
+
+
+def cancel_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
+    """Cancel the job: final at once, its running attempts too. Raises ConflictError when it is over."""
+    return _cancel(services, _changeable(services, caller, job_id, if_match), deleted=False)
+
+
+def delete_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> None:
+    """Cancel what is left of the job and mark it deleted; its row goes by TTL."""
+    _cancel(services, _changeable(services, caller, job_id, if_match), deleted=True)
+
+
+def _cancel(services: Services, job: Job, *, deleted: bool) -> Job:
+    """History says CANCELLED of each run first; a run that history knows to have ended otherwise ends so (V4)."""
+    for _ in range(TRIES):
+        now, mark = services.clock.now(), services.new_write_id()
+        job, settled = _cancel_runs(services, job, now=now, mark=mark)
+        if not settled:
+            continue
+        seen = job.seq
+
+        def decide(row: Job, mark: str, seen: int = seen, now: float = now) -> Any:
+            if row.seq != seen and not row.cancelled:
+                return row  # another run may have started: look at all of them again
+            return decide_cancel(row, deleted=deleted, now=now, write_id=mark)
+
+        decided = apply(services, job, decide)
+        if isinstance(decided, Job):
+            job = decided
+            continue
+        if isinstance(decided, Drop):
+            return job if job.cancelled else load_job(services, job.id)
+        disarm_replaced(services, decided)
+        cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
+        return cleared.job if isinstance(cleared, Applied) else decided.job
+    raise UnavailableError("The job changed while it was being cancelled: try again.")
+
+
+def _cancel_runs(services: Services, job: Job, *, now: float, mark: str) -> tuple[Job, bool]:
+    """Record each run as cancelled; False when one had ended otherwise, and the row had to follow that first."""
+    settled = True
+    for execution in executions_to_cancel(job, now=now, write_id=mark):
+        stored = services.history.record(execution)
+        if stored.status is not ExecutionStatus.CANCELLED:
+            job, settled = follow(services, job, stored, fence=execution.fence), False
+    if settled:
+        return job, True
+    return services.jobs.get(job.id) or job, False
+
+
+def cancel_execution(services: Services, caller: Caller, execution_id: str) -> Execution:
+    """Cancel one execution, running or waiting; the job goes on. Raises ConflictError when it has ended otherwise."""
+    key = parse_execution_id(execution_id)
+    if key is None:
+        raise NotFoundError(f"There is no execution {execution_id}.")
+    try:
+        job = _changeable(services, caller, key.job_id, None)
+    except NotFoundError:
+        raise NotFoundError(f"There is no execution {execution_id}.") from None
+    run = job.runs.get(key.slot_id)
+    if run is None or not _is_attempt(run, key.attempt):
+        return _ended_already(services.history.get(*key), execution_id)
+    stored = services.history.record(
+        ended_from_outside(
+            job.id,
+            key.slot_id,
+            run,
+            status=ExecutionStatus.CANCELLED,
+            reason="EXECUTION_CANCELLED",
+            now=services.clock.now(),
+            write_id=services.new_write_id(),
+        )
+    )
+    follow(services, job, stored, fence=run.fence)
+    return _ended_already(stored, execution_id)
+
+
+def _is_attempt(run: ActiveRun, attempt: int) -> bool:
+    return attempt == (run.attempt if run.state is RunState.RUNNING else run.attempt + 1)
+
+
+def _ended_already(execution: Execution | None, execution_id: str) -> Execution:
+    if execution is None:
+        raise NotFoundError(f"There is no execution {execution_id}.")
+    if execution.status is not ExecutionStatus.CANCELLED:
+        raise ConflictError(f"The execution has ended as {execution.status.value}: it cannot be cancelled.")
+    return execution
+
+
+def _changeable(services: Services, caller: Caller, job_id: str, if_match: int | None) -> Job:
+    job = load_job(services, job_id)
+    must_change(caller, job, if_match)
+    return job
+
+
+def _done(services: Services, job: Job, decided: Applied | Drop) -> Job:
+    if isinstance(decided, Drop):
+        return job
+    send(services, decided.job, decided.write.hints)
+    return decided.job
+
+

@@ -1,0 +1,98 @@
+"""A hint arrives: start what it names, call the target, record what came of it (PROTOCOL, 1.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from functions.domain.decision import Drop, Due, Resend, Wait
+from functions.domain.dispatch import decide_hint
+from functions.domain.ending import decide_end, judge
+from functions.domain.execution import Execution
+from functions.domain.hint import Hint
+from functions.domain.ids import execution_id, run_id, slot_instant
+from functions.domain.job import Job
+from functions.domain.outcome import Invocation
+from functions.usecases.services import Engine, Executor
+from functions.usecases.writing import Applied, apply, send
+
+_LOOKS = 3
+"""Times an early hint waits and looks again before it is sent once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """What came of a hint, for the log."""
+
+    reason: str
+    execution: Execution | None = None
+
+
+def handle_hint(executor: Executor, hint: Hint) -> Handled:
+    """Do what the hint names, if it is still due.
+
+    Raises CorruptDefinitionError or UnavailableError, and whatever the platform raises: the message comes again.
+    """
+    job = executor.jobs.get(hint.job_id)
+    if job is None:
+        return Handled("NO_SUCH_JOB")
+    decision: Applied | Drop | Wait | Resend = Drop("EARLY")
+    for _ in range(_LOOKS):
+        decision = apply(
+            executor, job, lambda row, mark: decide_hint(row, hint, now=executor.clock.now(), write_id=mark)
+        )
+        if not isinstance(decision, Wait):
+            break
+        executor.clock.sleep(decision.seconds)
+    if isinstance(decision, Resend):
+        send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
+        return Handled("SENT_AGAIN")
+    if not isinstance(decision, Applied):
+        return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
+    send(executor, decision.job, decision.write.hints)
+    if decision.write.starts is None:
+        return Handled(decision.write.reason)
+    execution = _execute(executor, decision.job, decision.write.starts)
+    return Handled(decision.write.reason, execution)
+
+
+def _execute(executor: Executor, job: Job, slot: str) -> Execution:
+    run, definition = job.runs[slot], job.defined
+    answer = executor.targets.call(
+        Invocation(
+            job_id=job.id,
+            slot_id=slot,
+            run_id=run_id(job.id, slot),
+            execution_id=execution_id(job.id, slot, run.attempt),
+            attempt=run.attempt,
+            scheduled_for=slot_instant(slot),
+            payload=definition.payload,
+            timeout_seconds=definition.timeout_seconds,
+        ),
+        dict(definition.target),
+    )
+    execution = executor.history.record(
+        judge(
+            job.id,
+            slot,
+            run,
+            answer,
+            policy=definition.retry,
+            now=executor.clock.now(),
+            write_id=executor.new_write_id(),
+            uniform=executor.uniform,
+        )
+    )
+    follow(executor, job, execution, fence=run.fence)
+    return execution
+
+
+def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job:
+    """Let the job's row follow the history row of the run seen under `fence`, then send what that made due.
+
+    Returns the row as this write left it; `job` where the run was no longer there.
+    """
+    ended = apply(engine, job, lambda row, _: decide_end(row, execution, fence=fence, now=engine.clock.now()))
+    if isinstance(ended, Drop):
+        return job
+    send(engine, ended.job, ended.write.hints)
+    return ended.job

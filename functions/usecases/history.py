@@ -1,0 +1,103 @@
+"""What happened to a job's runs, the active ones included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from functions.domain.caller import Caller
+from functions.domain.errors import NotFoundError
+from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
+from functions.domain.ids import execution_id, parse_execution_id, run_id
+from functions.domain.job import ActiveRun, Job, RunState
+from functions.ports import Page
+from functions.usecases.jobs import read_job
+from functions.usecases.services import Services
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveExecution:
+    """An attempt that runs, or waits to: read from the job's row."""
+
+    job_id: str
+    slot_id: str
+    attempt: int
+    status: ExecutionStatus
+    """RUNNING or QUEUED."""
+    fence: int
+    started_at: float | None
+    due_at: int | None
+    """When a waiting one starts, epoch seconds; None while it waits for the run before it, or the job is paused."""
+
+    @property
+    def id(self) -> str:
+        return execution_id(self.job_id, self.slot_id, self.attempt)
+
+    @property
+    def run_id(self) -> str:
+        return run_id(self.job_id, self.slot_id)
+
+
+HistoryEntry = Execution | SkippedSlots | ActiveExecution
+
+
+def job_history(
+    services: Services, caller: Caller, job_id: str, *, limit: int = 50, cursor: str | None = None
+) -> Page[HistoryEntry]:
+    """Newest first; the first page begins with what is active, and what was skipped but is not yet in history."""
+    job = read_job(services, caller, job_id)
+    page = services.history.list(job_id, limit=limit, cursor=cursor)
+    if cursor is not None:
+        return Page(items=page.items, cursor=page.cursor)
+    recorded = {(entry.slot_id, entry.attempt) for entry in page.items if isinstance(entry, Execution)}
+    active: list[HistoryEntry] = [
+        entry for entry in _active(job) if (entry.slot_id, entry.attempt) not in recorded
+    ]
+    return Page(items=[*active, *_pending_gap(job, services.clock.now(), page), *page.items], cursor=page.cursor)
+
+
+def read_execution(services: Services, caller: Caller, execution: str) -> Execution | ActiveExecution:
+    """Raises NotFoundError for what does not exist or the caller may not see."""
+    key = parse_execution_id(execution)
+    if key is None:
+        raise NotFoundError(f"There is no execution {execution}.")
+    try:
+        job = read_job(services, caller, key.job_id)
+    except NotFoundError:
+        raise NotFoundError(f"There is no execution {execution}.") from None
+    recorded = services.history.get(*key)
+    if recorded is not None:
+        return recorded
+    for entry in _active(job):
+        if (entry.slot_id, entry.attempt) == (key.slot_id, key.attempt):
+            return entry
+    raise NotFoundError(f"There is no execution {execution}.")
+
+
+def _active(job: Job) -> list[ActiveExecution]:
+    return [_active_execution(job, slot, job.runs[slot]) for slot in sorted(job.runs, reverse=True)]
+
+
+def _active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
+    running = run.state is RunState.RUNNING
+    return ActiveExecution(
+        job_id=job.id,
+        slot_id=slot,
+        attempt=run.attempt if running else run.attempt + 1,
+        status=ExecutionStatus.RUNNING if running else ExecutionStatus.QUEUED,
+        fence=run.fence,
+        started_at=run.started_at,
+        due_at=None if job.holds(run) else run.due_at,
+    )
+
+
+def _pending_gap(job: Job, now: float, page: Page[Execution | SkippedSlots]) -> list[SkippedSlots]:
+    gap = job.gap
+    if gap is None or any(
+        isinstance(entry, SkippedSlots) and entry.first == gap.first and entry.last >= gap.last for entry in page.items
+    ):
+        return []
+    return [
+        SkippedSlots(
+            job_id=job.id, first=gap.first, last=gap.last, count=gap.count, reason=gap.reason, recorded_at=now
+        )
+    ]

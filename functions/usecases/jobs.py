@@ -1,0 +1,244 @@
+"""Create, read, list, change and delete jobs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from functions.domain.caller import Caller, Role
+from functions.domain.commands import armed_hints, decide_change, hints_of_new_job, new_job
+from functions.domain.definition import Definition
+from functions.domain.errors import (
+    ForbiddenError,
+    InvalidFieldError,
+    JobExistsError,
+    NotFoundError,
+    PreconditionFailedError,
+)
+from functions.domain.hint import Hint
+from functions.domain.ids import new_job_id
+from functions.domain.job import Job, JobStatus
+from functions.ports import Page
+from functions.usecases.services import Services
+from functions.usecases.writing import Applied, apply, send
+
+EVERYBODY = "*"
+"""`owner` of a list over all owners."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDraft:
+    """A job as a caller wants it, checked."""
+
+    document: dict[str, Any]
+    """The contract's JSON document without `payload` and `enabled`, defaults left out."""
+    payload: str
+    """JSON text."""
+    enabled: bool | None = None
+    """None: on for a new job, unchanged for another."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    scope: str
+    """Caller, method and path."""
+    key: str
+    body_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    job: Job
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilters:
+    status: JobStatus | None = None
+    type: str | None = None
+    tag: str | None = None
+
+    def accept(self, job: Job) -> bool:
+        document = job.definition.document if job.definition else {}
+        return (
+            (self.status is None or job.status is self.status)
+            and (self.type is None or document.get("type") == self.type)
+            and (self.tag is None or self.tag in document.get("tags", ()))
+        )
+
+
+def create_job(services: Services, caller: Caller, draft: JobDraft, *, key: IdempotencyKey | None = None) -> Created:
+    """Create a job; with a key, the same request again finds the job that the first one made, or makes it.
+
+    The id is drawn first and kept under the key, so it is the same whether the first request finished, crashed or
+    still runs. Raises ForbiddenError, InvalidFieldError, IdempotencyKeyReusedError.
+    """
+    caller.must_write()
+    now = services.clock.now()
+    job_id, replayed = new_job_id(), False
+    job = _drafted(services, caller, draft, job_id=job_id, now=now)
+    if key is not None:
+        claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[job_id], now=now)
+        job_id, replayed = claim.ids[0], claim.replayed
+        if replayed:
+            job = _drafted(services, caller, draft, job_id=job_id, now=now)
+    services.owners.register(caller.owner)
+    try:
+        services.jobs.create(job)
+    except JobExistsError:
+        return Created(read_job(services, caller, job_id), replayed=True)
+    send(services, job, hints_of_new_job(job))
+    return Created(job, replayed)
+
+
+def _drafted(services: Services, caller: Caller, draft: JobDraft, *, job_id: str, now: float) -> Job:
+    definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=int(now))
+    return new_job(
+        job_id,
+        definition,
+        owner=caller.owner,
+        created_by=caller.id,
+        enabled=draft.enabled is not False,
+        now=now,
+        write_id=services.new_write_id(),
+    )
+
+
+def load_job(services: Services, job_id: str) -> Job:
+    """The job's row; raises NotFoundError when there is none, or it was deleted."""
+    job = services.jobs.get(job_id)
+    if job is None or job.deleted_at is not None:
+        raise NotFoundError(f"There is no job {job_id}.")
+    return job
+
+
+def read_job(services: Services, caller: Caller, job_id: str) -> Job:
+    """Raises NotFoundError for what does not exist or the caller may not see."""
+    job = load_job(services, job_id)
+    must_see(caller, job)
+    return job
+
+
+def must_see(caller: Caller, job: Job) -> None:
+    try:
+        caller.must_read(job.owner)
+    except NotFoundError:
+        raise NotFoundError(f"There is no job {job.id}.") from None
+
+
+def must_change(caller: Caller, job: Job, if_match: int | None = None) -> None:
+    """Raises unless the caller may change this job as it now is (`if_match`: the revision it must have)."""
+    must_see(caller, job)
+    caller.must_change(job.owner)
+    if if_match is not None and job.revision != if_match:
+        raise PreconditionFailedError(
+            f"The job has revision {job.revision}, not {if_match}: read it again and repeat with its new ETag."
+        )
+
+
+def list_jobs(
+    services: Services,
+    caller: Caller,
+    *,
+    owner: str | None = None,
+    filters: JobFilters = JobFilters(),
+    limit: int = 50,
+    cursor: str | None = None,
+) -> Page[Job]:
+    """A page of an owner's jobs, newest first; of everybody's with owner `*`, owner by owner.
+
+    Filters thin a page out: it may be empty and still have a cursor.
+    """
+    wanted = owner or caller.owner
+    if wanted != caller.owner and not caller.roles & {Role.ADMIN, Role.SCHEDULER, Role.READER}:
+        raise ForbiddenError("Your role lists its own jobs only: leave `owner` out.")
+    page = _everybodys(services, limit, cursor) if wanted == EVERYBODY else _of(services, wanted, limit, cursor)
+    jobs = [job for job in services.jobs.get_many(page.items) if job.deleted_at is None]
+    return Page(items=[job for job in jobs if filters.accept(job)], cursor=page.cursor)
+
+
+def _of(services: Services, owner: str, limit: int, cursor: str | None) -> Page[str]:
+    return services.jobs.list_by_owner(owner, limit=limit, cursor=cursor)
+
+
+def _everybodys(services: Services, limit: int, cursor: str | None) -> Page[str]:
+    """Owners in the order of their names; the cursor names the owner and the place among its jobs."""
+    ids: list[str] = []
+    at, inner = _parse_cursor(cursor)
+    following = _owners_from(services, at)
+    owner = next(following, None)
+    if owner != at:
+        inner = None
+    while owner is not None:
+        page = _of(services, owner, limit - len(ids), inner)
+        ids += page.items
+        if page.cursor is not None:
+            return Page(items=ids, cursor=_cursor(owner, page.cursor))
+        owner, inner = next(following, None), None
+        if len(ids) >= limit and owner is not None:
+            return Page(items=ids, cursor=_cursor(owner, None))
+    return Page(items=ids)
+
+
+def _owners_from(services: Services, at: str) -> Iterator[str]:
+    return (owner for owner in sorted(services.owners.all()) if owner >= at)
+
+
+def _cursor(owner: str, inner: str | None) -> str:
+    return base64.urlsafe_b64encode(json.dumps([owner, inner]).encode()).decode()
+
+
+def _parse_cursor(cursor: str | None) -> tuple[str, str | None]:
+    if cursor is None:
+        return "", None
+    try:
+        owner, inner = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+    except (ValueError, TypeError, binascii.Error) as error:
+        raise InvalidFieldError("cursor", "This is no cursor of this list: begin without one.") from error
+    if not isinstance(owner, str) or not (inner is None or isinstance(inner, str)):
+        raise InvalidFieldError("cursor", "This is no cursor of this list: begin without one.")
+    return owner, inner
+
+
+def change_job(
+    services: Services,
+    caller: Caller,
+    job_id: str,
+    *,
+    change: Callable[[Job], JobDraft],
+    if_match: int | None = None,
+) -> Job:
+    """Replace a job's definition by what `change` makes of the row; it is called again when a race is lost.
+
+    Raises NotFoundError, ForbiddenError, PreconditionFailedError, ConflictError, and what `change` raises.
+    """
+    job = load_job(services, job_id)
+    must_change(caller, job, if_match)
+    drafted = {job.seq: change(job)}
+
+    def decide(row: Job, mark: str) -> Any:
+        if row.deleted_at is not None:
+            raise NotFoundError(f"There is no job {job_id}.")
+        must_change(caller, row, if_match)
+        draft = drafted.get(row.seq) or change(row)
+        definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=row.created_at)
+        return decide_change(row, definition, enabled=draft.enabled, now=services.clock.now(), write_id=mark)
+
+    applied: Applied = apply(services, job, decide)
+    disarm_replaced(services, applied)
+    send(services, applied.job, applied.write.hints)
+    return applied.job
+
+
+def disarm_replaced(services: Services, applied: Applied) -> None:
+    """Take back, best effort, the schedules of what this write took out of the row."""
+    kept = set(armed_hints(applied.job))
+    for due in armed_hints(applied.before):
+        if due not in kept:
+            services.timetable.disarm(Hint(applied.job.id, due.slot_id, due.attempt), due_at=due.due_at)
+
+

@@ -1,0 +1,38 @@
+"""The ports a use case works with, bundled by who uses them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from functions.domain import ids
+from functions.domain.retry import Uniform
+from functions.ports import Clock, IdempotencyKeys, JobStore, Owners, RunHistory, Targets, Timetable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What it takes to change a job's row and do what follows from it."""
+
+    jobs: JobStore
+    history: RunHistory
+    timetable: Timetable
+    clock: Clock
+    new_write_id: Callable[[], str] = ids.new_write_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services(Engine):
+    """What the API's use cases need besides."""
+
+    idempotency: IdempotencyKeys
+    owners: Owners
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor(Engine):
+    """What executing an attempt needs besides."""
+
+    targets: Targets
+    uniform: Uniform = random.uniform

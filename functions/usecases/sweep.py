@@ -1,0 +1,130 @@
+"""The sweep: whoever should have looked at a job and did not, it looks instead (PROTOCOL, 1.4)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from functions.domain.decision import Drop
+from functions.domain.ending import lost
+from functions.domain.errors import GnomonError
+from functions.domain.execution import Execution
+from functions.domain.job import Job
+from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, quarantined
+from functions.usecases.executor import follow
+from functions.usecases.services import Engine
+from functions.usecases.writing import Applied, apply, send
+
+MAX_BACKLOG = 1_000
+"""Hints waiting in the run queues beyond which the sweep adds none."""
+MAX_VISITS = 5_000
+"""Rows looked at in one tick."""
+_PARALLEL = 8
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a tick did, for log and metrics."""
+
+    looked_at: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    """Job ids whose visit failed, and why: one bad row hides no other."""
+    complete: bool = True
+    """False when the tick ended before every row was seen; the next one goes on."""
+
+
+def sweep(
+    engine: Engine,
+    *,
+    deadline: float,
+    shuffle: Callable[[list[int]], None] = random.shuffle,
+    parallel: int = _PARALLEL,
+) -> Swept:
+    """Visit the jobs whose attention is due, shards in random order, until `deadline` (epoch seconds)."""
+    swept = Swept()
+    feeding = engine.timetable.backlog() <= MAX_BACKLOG
+    with ThreadPoolExecutor(max_workers=parallel) as pool:
+        for batch in _batches(_due(engine, shuffle), parallel):
+            if engine.clock.now() >= deadline or swept.looked_at >= MAX_VISITS:
+                swept.complete = False
+                break
+            for job_id, reason, failure in pool.map(lambda job_id: _visit_safely(engine, job_id, feeding), batch):
+                swept.looked_at += 1
+                swept.reasons[reason] = swept.reasons.get(reason, 0) + 1
+                if failure is not None:
+                    swept.failed.append((job_id, failure))
+    return swept
+
+
+def _due(engine: Engine, shuffle: Callable[[list[int]], None]) -> Iterator[str]:
+    shards = list(range(engine.jobs.shards))
+    shuffle(shards)
+    until = int(engine.clock.now())
+    for shard in shards:
+        yield from engine.jobs.due_for_attention(shard, until=until)
+
+
+def _batches(ids: Iterator[str], size: int) -> Iterator[list[str]]:
+    batch: list[str] = []
+    for job_id in ids:
+        batch.append(job_id)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _visit_safely(engine: Engine, job_id: str, feeding: bool) -> tuple[str, str, str | None]:
+    try:
+        return job_id, visit(engine, job_id, feeding=feeding), None
+    except GnomonError as error:
+        return job_id, "FAILED", f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - one bad row hides no other; the handler logs and counts it
+        return job_id, "FAILED", f"{type(error).__name__}: {error}"
+
+
+def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
+    """Look at one job, whose row is read strongly first; returns what was done."""
+    job = engine.jobs.get(job_id, with_definition=False)
+    if job is None:
+        return "NO_SUCH_JOB"
+    done = "WATCHED"
+    for _ in range(len(job.runs) + 1):
+        decision = apply(engine, job, lambda row, _: decide_visit(row, now=engine.clock.now(), feeding=feeding))
+        if isinstance(decision, Recover):
+            job = follow(engine, job, _recover(engine, job.id, decision), fence=decision.run.fence)
+            done = "RECOVERED"
+            continue
+        if isinstance(decision, Quarantine):
+            return _quarantine(engine, job, decision)
+        if isinstance(decision, Drop):
+            return done if done == "RECOVERED" else decision.reason
+        send(engine, decision.job, decision.write.hints)
+        return decision.write.reason
+    return done
+
+
+def _recover(engine: Engine, job_id: str, decision: Recover) -> Execution:
+    """The history row of an attempt whose lease is over: what its owner recorded, or else WORKER_LOST."""
+    slot, run = decision.slot_id, decision.run
+    recorded = engine.history.get(job_id, slot, run.attempt)
+    if recorded is not None:
+        return recorded
+    return engine.history.record(
+        lost(job_id, slot, run, now=engine.clock.now(), write_id=engine.new_write_id())
+    )
+
+
+def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
+    for slot, run in decision.due:
+        engine.history.record(
+            quarantined(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id())
+        )
+    ended = apply(
+        engine, job, lambda row, _: after_quarantine(row, decision.due, now=engine.clock.now())
+    )
+    return ended.write.reason if isinstance(ended, Applied) else ended.reason

@@ -1,0 +1,72 @@
+"""Apply a decision to a job's row: one conditional write, decided again from the row that came first (PROTOCOL, 1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from functions.domain.decision import Due, Write
+from functions.domain.errors import HintNotSentError, LostRaceError, UnavailableError
+from functions.domain.hint import Hint
+from functions.domain.job import Job
+from functions.usecases.services import Engine
+
+TRIES = 5
+
+Other = TypeVar("Other")
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A write of ours that is in the row."""
+
+    before: Job
+    """The row the decision was made from."""
+    job: Job
+    """The row as this write left it."""
+    write: Write
+
+
+def apply(
+    engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other]
+) -> Applied | Other:
+    """Decide from `job` and write; whoever loses the race decides again from the row that won it.
+
+    `decide` gets the row and the write's fresh mark. What it returns besides a Write is returned as it is.
+    Raises UnavailableError after five lost races, or when the row is gone.
+    """
+    for _ in range(TRIES):
+        mark = engine.new_write_id()
+        decision = decide(job, mark)
+        if not isinstance(decision, Write):
+            return decision
+        if decision.flush is not None:
+            engine.history.record_gap(job.id, decision.flush, now=engine.clock.now())
+        try:
+            saved = engine.jobs.save(job, replace(decision.job, write_id=mark))
+        except LostRaceError as lost:
+            if lost.current is None:
+                raise UnavailableError("The job's row is gone.") from lost
+            if _is_own(lost.current, mark):
+                return Applied(job, replace(decision.job, write_id=mark, seq=job.seq + 1), decision)
+            job = lost.current
+            continue
+        return Applied(job, saved, decision)
+    raise UnavailableError(f"The job was changed {TRIES} times while this change was made: try again.")
+
+
+def _is_own(current: Job, mark: str) -> bool:
+    """Whether the row shows that the write with this mark was applied, and then overwritten by another."""
+    return current.revised_by == mark or any(run.started_by == mark for run in current.runs.values())
+
+
+def send(engine: Engine, job: Job, hints: Iterable[Due]) -> None:
+    """Send the hints of a write that applied. One that cannot be sent is brought by the sweep."""
+    priority = job.priority
+    for due in hints:
+        hint = Hint(job.id, due.slot_id, due.attempt)
+        try:
+            engine.timetable.arm(hint, due_at=due.due_at, priority=priority)
+        except HintNotSentError:
+            continue

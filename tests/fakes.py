@@ -1,0 +1,560 @@
+"""In-memory ports for tests of use cases. tests/contract/ runs one suite over these and over the adapters.
+
+They model what only AWS does: a refused condition hands out the row that refused it, the SDK repeats a write whose
+answer was lost, indexes lag, a schedule's name conflicts until it is deleted, messages come twice, late or early.
+Faults are injected through tests/faults.py.
+
+    clock = FakeClock(1_800_000_000)
+    world = World(clock)                           # all ports, one `faults`
+    world.timetable.take_due()                     # deliveries that are visible now, taken off the queue
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from functions.domain.cursor import read_cursor, write_cursor
+from functions.domain.definition import Definition, Priority
+from functions.domain.errors import (
+    HintNotSentError,
+    IdempotencyKeyReusedError,
+    JobExistsError,
+    LostRaceError,
+    RateLimitedError,
+    UnavailableError,
+)
+from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
+from functions.domain.hint import Hint
+from functions.domain.job import Gap, Job
+from functions.domain.limits import Bucket, microseconds
+from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
+from functions.ports import Allowance, Claim, Page
+from tests.faults import Faults
+
+SHARDS = 8
+INLINE_LIMIT = 500
+"""Bytes of definition and payload above which a definition gets a row of its own."""
+AUTO_DELETION = 60
+"""Seconds after its firing for which EventBridge Scheduler still holds a schedule's name."""
+IDEMPOTENCY_TTL = 3600
+
+
+class FakeClock:
+    """Stands still until a test moves it. `sleep` moves it too."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self.time = float(now)
+        self.slept: list[float] = []
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.time += max(0.0, seconds)
+
+    def advance(self, seconds: float) -> float:
+        self.time += seconds
+        return self.time
+
+
+class InMemoryJobs:
+    """State rows, definition rows, and the two indexes, which lag while `lagging` is True."""
+
+    shards = SHARDS
+
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, Job] = {}
+        """The rows, without the definitions that have rows of their own."""
+        self.definitions: dict[tuple[str, str], Definition] = {}
+        """(job id, row name) to definition."""
+        self.lagging = False
+        self._lock = threading.RLock()
+        self._attention: dict[str, int] = {}
+        self._owned: dict[str, tuple[str, str]] = {}
+        self._behind: list[Job] = []
+        self.calls: list[str] = []
+
+    # --- what tests do to it ---
+
+    def catch_up(self) -> None:
+        """The indexes show every write made so far."""
+        for row in self._behind:
+            self._index(row)
+        self._behind.clear()
+        self.lagging = False
+
+    def put(self, job: Job) -> Job:
+        """Set a row as it is, without condition or step; returns it as a read would."""
+        with self._lock:
+            name = self._row_name(job)
+            if name is not None and job.definition is not None:
+                self.definitions[job.id, name] = job.definition
+            self._store(dataclasses.replace(job, definition_row=name))
+        return self._read(job.id)
+
+    def lose_definition(self, job_id: str) -> None:
+        """Make the job's definition unreadable."""
+        row = self.rows[job_id]
+        self.rows[job_id] = dataclasses.replace(row, definition=None)
+        if row.definition_row is not None:
+            self.definitions.pop((job_id, row.definition_row), None)
+
+    # --- the port ---
+
+    def create(self, job: Job) -> Job:
+        stored = dataclasses.replace(job, definition_row=self._row_name(job))
+        self._put_definition(stored)
+
+        def apply() -> None:
+            with self._lock:
+                row = self.rows.get(job.id)
+                if row is None:
+                    self._store(stored)
+                elif job.write_id not in (row.write_id, row.revised_by):
+                    raise JobExistsError
+
+        self.faults.run("jobs.create", apply)
+        return stored
+
+    def get(self, job_id: str, *, with_definition: bool = True) -> Job | None:
+        self.calls.append("get")
+        with self._lock:
+            return self._read(job_id, with_definition=with_definition) if job_id in self.rows else None
+
+    def get_many(self, job_ids: Sequence[str]) -> list[Job]:
+        self.calls.append("get_many")
+        with self._lock:
+            return [self._read(job_id) for job_id in job_ids if job_id in self.rows]
+
+    def save(self, read: Job, new: Job) -> Job:
+        changed = new.definition is not None and not same_definition(new.definition, read.definition)
+        name = self._row_name(new) if changed else read.definition_row
+        definition = new.definition or read.definition
+        saved = dataclasses.replace(new, seq=read.seq + 1, definition=definition, definition_row=name)
+        if changed:
+            self._put_definition(saved)
+
+        def apply() -> None:
+            with self._lock:
+                row = self.rows.get(read.id)
+                if row is not None and row.write_id == new.write_id:
+                    return
+                if row is None or row.seq != read.seq:
+                    raise LostRaceError(None if row is None else self._current(row, read))
+                if not changed:
+                    # A write that names no other definition leaves what is stored, even if it cannot be read.
+                    kept = dataclasses.replace(saved, definition=row.definition, definition_row=row.definition_row)
+                    self._store(kept)
+                else:
+                    self._store(saved)
+
+        self.faults.run("jobs.save", apply)
+        if changed and read.definition_row is not None and read.definition_row != name:
+            superseded = (read.id, read.definition_row)
+            self.faults.run("jobs.delete_definition", lambda: self.definitions.pop(superseded, None))
+        return saved
+
+    def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
+        self.calls.append("due_for_attention")
+        with self._lock:
+            due = sorted(
+                (at, job_id) for job_id, at in self._attention.items() if at <= until and shard_of(job_id) == shard
+            )
+        return iter([job_id for _, job_id in due])
+
+    def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
+        self.calls.append("list_by_owner")
+        scope = f"owner {owner}"
+        before = None if cursor is None else read_cursor(cursor, scope=scope)
+        with self._lock:
+            owned = sorted((place for who, place in self._owned.values() if who == owner), reverse=True)
+        places = [place for place in owned if before is None or place < before]
+        more = len(places) > limit
+        places = places[:limit]
+        return Page(
+            items=[place.split("#", 1)[1] for place in places],
+            cursor=write_cursor(places[-1], scope=scope) if more else None,
+        )
+
+    def _put_definition(self, job: Job) -> None:
+        if job.definition_row is None or job.definition is None:
+            return
+        key, definition = (job.id, job.definition_row), job.definition
+        self.faults.run("jobs.put_definition", lambda: self.definitions.__setitem__(key, definition))
+
+    @staticmethod
+    def _row_name(job: Job) -> str | None:
+        if job.definition is None or _definition_size(job.definition) <= INLINE_LIMIT:
+            return None
+        return f"D#{job.revision}#{job.write_id}"
+
+    def _read(self, job_id: str, *, with_definition: bool = True) -> Job:
+        row = self.rows[job_id]
+        if row.definition_row is None or not with_definition:
+            return row
+        return dataclasses.replace(row, definition=self.definitions.get((job_id, row.definition_row)))
+
+    def _current(self, row: Job, read: Job) -> Job:
+        if row.definition_row is not None and row.definition_row == read.definition_row:
+            return dataclasses.replace(row, definition=read.definition)
+        return self._read(row.id)
+
+    def _store(self, job: Job) -> None:
+        row = job if job.definition_row is None else dataclasses.replace(job, definition=None)
+        self.rows[job.id] = row
+        if self.lagging:
+            self._behind.append(row)
+        else:
+            self._index(row)
+
+    def _index(self, row: Job) -> None:
+        self._attention.pop(row.id, None)
+        self._owned.pop(row.id, None)
+        if row.attention_at is not None:
+            self._attention[row.id] = row.attention_at
+        if row.deleted_at is None:
+            self._owned[row.id] = (row.owner, f"{row.created_at:010d}#{row.id}")
+
+
+class InMemoryHistory:
+    """Executions and gaps; the first row of an attempt stays."""
+
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.executions: dict[tuple[str, str, int], Execution] = {}
+        self.gaps: dict[tuple[str, int], SkippedSlots] = {}
+        self._lock = threading.RLock()
+
+    def record(self, execution: Execution) -> Execution:
+        key = (execution.job_id, execution.slot_id, execution.attempt)
+
+        def apply() -> Execution:
+            with self._lock:
+                return self.executions.setdefault(key, execution)
+
+        return self.faults.run("history.record", apply)
+
+    def record_gap(self, job_id: str, gap: Gap, *, now: float) -> None:
+        row = SkippedSlots(
+            job_id=job_id, first=gap.first, last=gap.last, count=gap.count, reason=gap.reason, recorded_at=now
+        )
+
+        def apply() -> None:
+            with self._lock:
+                stored = self.gaps.get((job_id, gap.first))
+                if stored is None or stored.last < gap.last:
+                    self.gaps[job_id, gap.first] = row
+
+        self.faults.run("history.record_gap", apply)
+
+    def get(self, job_id: str, slot_id: str, attempt: int) -> Execution | None:
+        return self.executions.get((job_id, slot_id, attempt))
+
+    def list(self, job_id: str, *, limit: int, cursor: str | None) -> Page[Execution | SkippedSlots]:
+        scope = f"history {job_id}"
+        before = None if cursor is None else read_cursor(cursor, scope=scope)
+        with self._lock:
+            rows: dict[str, Execution | SkippedSlots] = {
+                f"{slot}-{attempt:04d}": row for (job, slot, attempt), row in self.executions.items() if job == job_id
+            }
+            rows |= {f"{first:010d}-0000": gap for (job, first), gap in self.gaps.items() if job == job_id}
+        keys = [key for key in sorted(rows, reverse=True) if before is None or key < before]
+        more = len(keys) > limit
+        keys = keys[:limit]
+        return Page(items=[rows[key] for key in keys], cursor=write_cursor(keys[-1], scope=scope) if more else None)
+
+    @property
+    def dead_letters(self) -> list[Execution]:
+        return [row for row in self.executions.values() if row.is_dead_letter]
+
+    def of(self, job_id: str) -> list[Execution]:
+        """The job's executions, oldest first."""
+        return [row for key, row in sorted(self.executions.items()) if key[0] == job_id]
+
+
+@dataclass
+class Delivery:
+    """A message in a run queue, or one that a schedule will put there."""
+
+    hint: Hint
+    due_at: int
+    priority: Priority
+    visible_at: float
+    """When a consumer can take it."""
+    schedule: str | None = None
+    """Name of the schedule that brings it; None for the queue's own delay."""
+
+
+class FakeTimetable:
+    """Keeps armed hints. A test takes what is due, or delivers any hint twice, late or early as it likes."""
+
+    def __init__(self, clock: FakeClock, *, faults: Faults | None = None) -> None:
+        self.clock = clock
+        self.faults = faults or Faults()
+        self.armed: list[Delivery] = []
+        """Not yet taken, in the order of arming."""
+        self.sent: list[Delivery] = []
+        """Everything ever armed that was new."""
+        self.failing = False
+        """While True every arm raises HintNotSentError."""
+        self.strangers = 0
+        """Visible messages of other jobs."""
+        self._names: dict[str, float] = {}
+        self._lock = threading.RLock()
+
+    def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
+        if self.failing:
+            raise HintNotSentError
+        self.faults.run("timetable.arm", lambda: self._arm(hint, due_at, priority))
+
+    def _arm(self, hint: Hint, due_at: int, priority: Priority) -> None:
+        now = self.clock.now()
+        way = route(hint, due_at=due_at, now=now)
+        with self._lock:
+            if isinstance(way, OneTimeSchedule):
+                if self._names.get(way.name, 0.0) > now:
+                    return  # ConflictException: armed already
+                self._names[way.name] = way.fires_at + AUTO_DELETION
+                delivery = Delivery(hint, due_at, priority, float(way.fires_at), way.name)
+            else:
+                delivery = Delivery(hint, due_at, priority, now + way.seconds)
+            self.armed.append(delivery)
+            self.sent.append(delivery)
+
+    def disarm(self, hint: Hint, *, due_at: int) -> None:
+        name = one_time_schedule(hint, due_at=due_at).name
+
+        def apply() -> None:
+            with self._lock:
+                waiting = [one for one in self.armed if one.schedule == name and one.visible_at > self.clock.now()]
+                for delivery in waiting:
+                    self.armed.remove(delivery)
+                    self._names.pop(name, None)
+
+        self.faults.run("timetable.disarm", apply)
+
+    def backlog(self) -> int:
+        return self.strangers + len(self.deliverable())
+
+    # --- what tests do to it ---
+
+    def deliverable(self, now: float | None = None) -> list[Delivery]:
+        """What a consumer could take, earliest first."""
+        at = self.clock.now() if now is None else now
+        with self._lock:
+            return sorted((one for one in self.armed if one.visible_at <= at), key=lambda one: one.visible_at)
+
+    def take_due(self, now: float | None = None) -> list[Delivery]:
+        """Take what is visible off the queues."""
+        due = self.deliverable(now)
+        for delivery in due:
+            self.drop(delivery)
+        return due
+
+    def drop(self, delivery: Delivery) -> None:
+        """Lose a message: it never comes."""
+        with self._lock:
+            self.armed = [one for one in self.armed if one is not delivery]
+
+    def duplicate(self, delivery: Delivery, *, later: float = 0.0) -> Delivery:
+        """The queue delivers it once more, `later` seconds after the first."""
+        copy = dataclasses.replace(delivery, visible_at=delivery.visible_at + later)
+        with self._lock:
+            self.armed.append(copy)
+        return copy
+
+    def hints(self, job_id: str) -> list[Hint]:
+        """The job's armed hints."""
+        return [one.hint for one in self.armed if one.hint.job_id == job_id]
+
+    def next_visible(self) -> float | None:
+        return min((one.visible_at for one in self.armed), default=None)
+
+    @property
+    def schedules(self) -> list[str]:
+        """Names of the schedules that have not fired."""
+        now = self.clock.now()
+        return [one.schedule for one in self.armed if one.schedule is not None and one.visible_at > now]
+
+
+class FakeTargets:
+    """Answers as told, by default with success; remembers what it was called with.
+
+    `answers` are given one a call, the last one for ever; a callable is called with the invocation.
+    """
+
+    def __init__(self, *answers: TargetAnswer | Callable[[Invocation], TargetAnswer], faults: Faults | None = None):
+        self.faults = faults or Faults()
+        self.answers = list(answers) or [TargetAnswer(status=ExecutionStatus.COMPLETED, result="null")]
+        self.calls: list[Invocation] = []
+        self.targets: list[dict[str, object]] = []
+
+    def call(self, invocation: Invocation, target: dict[str, object]) -> TargetAnswer:
+        def apply() -> TargetAnswer:
+            self.calls.append(invocation)
+            self.targets.append(target)
+            answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+            return answer(invocation) if callable(answer) else answer
+
+        return self.faults.run("targets.call", apply)
+
+
+class InMemoryRateLimits:
+    """Token buckets per caller. The defaults are DESIGN.md's."""
+
+    def __init__(
+        self,
+        *,
+        reads_per_minute: int = 500,
+        writes_per_minute: int = 100,
+        creations_per_day: int = 1000,
+        faults: Faults | None = None,
+    ) -> None:
+        self.faults = faults or Faults()
+        self.buckets = {
+            "read": Bucket(limit=reads_per_minute, period_seconds=60),
+            "write": Bucket(limit=writes_per_minute, period_seconds=60),
+            "creation": Bucket(limit=creations_per_day, period_seconds=86_400),
+        }
+        self._arrivals: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
+
+    def take(self, caller: str, kind: str, *, now: float, creations: int = 0) -> Allowance:
+        at = microseconds(now)
+        wanted = {kind: 1} | ({"creation": creations} if creations else {})
+        done: list[dict[str, int]] = []
+
+        def apply() -> None:
+            with self._lock:
+                if done:
+                    return
+                arrivals = {}
+                for name, tokens in wanted.items():
+                    bucket, old = self.buckets[name], self._arrivals.get((caller, name), 0)
+                    new = bucket.take(old, tokens, now=at)
+                    if new is None:
+                        wait = bucket.seconds_until(old, tokens, now=at)
+                        raise RateLimitedError(retry_after=wait, limit=bucket.limit)
+                    arrivals[name] = new
+                self._arrivals |= {(caller, name): new for name, new in arrivals.items()}
+                done.append(arrivals)
+
+        self.faults.run("limits.take", apply)
+        bucket, arrival = self.buckets[kind], done[0][kind]
+        return Allowance(
+            limit=bucket.limit,
+            remaining=bucket.remaining(arrival, now=at),
+            reset_seconds=bucket.reset_seconds(arrival, now=at),
+        )
+
+
+@dataclass
+class _Claimed:
+    body_hash: str
+    ids: tuple[str, ...]
+    until: float
+
+
+class InMemoryIdempotencyKeys:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[tuple[str, str], _Claimed] = {}
+        self._lock = threading.Lock()
+
+    def claim(self, scope: str, key: str, *, body_hash: str, ids: Sequence[str], now: float) -> Claim:
+        mine = _Claimed(body_hash, tuple(ids), now + IDEMPOTENCY_TTL)
+
+        def apply() -> Claim:
+            with self._lock:
+                stored = self.rows.get((scope, key))
+                if stored is None or stored.until < now:
+                    self.rows[scope, key] = stored = mine
+                if stored is mine:
+                    return Claim(ids=mine.ids, replayed=False)
+                if stored.body_hash != body_hash:
+                    raise IdempotencyKeyReusedError
+                return Claim(ids=stored.ids, replayed=True)
+
+        return self.faults.run("idempotency.claim", apply)
+
+    def release(self, scope: str, key: str, claim: Claim) -> None:
+        def apply() -> None:
+            with self._lock:
+                stored = self.rows.get((scope, key))
+                if not claim.replayed and stored is not None and stored.ids == claim.ids:
+                    del self.rows[scope, key]
+
+        self.faults.run("idempotency.release", apply)
+
+
+class InMemoryOwners:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.known: set[str] = set()
+
+    def register(self, owner: str) -> None:
+        if owner not in self.known:
+            self.faults.run("owners.register", lambda: self.known.add(owner))
+
+    def all(self) -> Iterator[str]:
+        yield from sorted(self.known)
+
+
+class FakeDeadLetters:
+    """While `failing`, announcing raises UnavailableError."""
+
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.announced: list[dict[str, object]] = []
+        self.failing = False
+
+    def announce(self, messages: Iterable[dict[str, object]]) -> None:
+        for message in messages:
+            if self.failing:
+                raise UnavailableError
+            self.faults.run("dead_letters.announce", lambda message=message: self.announced.append(message))
+
+
+@dataclass
+class World:
+    """All ports of one test, with one `faults`."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    faults: Faults = field(default_factory=Faults)
+
+    def __post_init__(self) -> None:
+        self.jobs = InMemoryJobs(faults=self.faults)
+        self.history = InMemoryHistory(faults=self.faults)
+        self.timetable = FakeTimetable(self.clock, faults=self.faults)
+        self.targets = FakeTargets(faults=self.faults)
+        self.limits = InMemoryRateLimits(faults=self.faults)
+        self.idempotency = InMemoryIdempotencyKeys(faults=self.faults)
+        self.owners = InMemoryOwners(faults=self.faults)
+        self.dead_letters = FakeDeadLetters(faults=self.faults)
+
+
+def shard_of(job_id: str) -> int:
+    return zlib.crc32(job_id.encode()) % SHARDS
+
+
+def same_definition(one: Definition, other: Definition | None) -> bool:
+    """Whether two definitions store the same text (1 and 1.0 are not the same)."""
+    return one is other or (other is not None and _text(one) == _text(other))
+
+
+def _text(definition: Definition) -> tuple[str, str]:
+    return json.dumps(definition.document, sort_keys=True), definition.payload
+
+
+def _definition_size(definition: Definition) -> int:
+    document: Any = definition.document
+    return len(json.dumps(document, separators=(",", ":")).encode()) + len(definition.payload.encode())
