@@ -21,6 +21,7 @@ from functions.usecases.services import Engine, Executor
 
 if TYPE_CHECKING:
     from functions.adapters.sqs_dead_letters import SqsDeadLetters
+    from functions.api.app import Handler
     from functions.ports import Clock, JobStore, RunHistory, Timetable
     from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, SweepSettings
 
@@ -63,6 +64,40 @@ def _ports(settings: ApiSettings | ExecutorSettings | SweepSettings, *, retentio
 
 
 @cache
+def api() -> Handler:
+    from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
+    from functions.adapters.dynamodb_limits import DynamoDbRateLimits
+    from functions.adapters.dynamodb_owners import DynamoDbOwners
+    from functions.api.app import create_app
+    from functions.settings import ApiSettings
+    from functions.usecases.services import Services
+
+    settings = ApiSettings.from_environment()
+    dynamodb = _client("dynamodb")
+    services = Services(
+        **_ports(settings, retention_days=settings.retention_days),
+        idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
+        owners=DynamoDbOwners(dynamodb, settings.coordination_table),
+    )
+    limits = settings.caller_limits
+    return create_app(
+        services,
+        limits=DynamoDbRateLimits(
+            dynamodb,
+            settings.coordination_table,
+            reads_per_minute=limits.reads_per_minute,
+            writes_per_minute=limits.writes_per_minute,
+            creations_per_day=limits.creations_per_day,
+        ),
+        rules=settings.target_rules,
+        check_address=AddressGuard(settings.target_rules).check,
+        stage=settings.stage,
+        version=settings.version,
+    )
+
+
+@cache
 def executor() -> Executor:
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.http_target import HttpTarget
@@ -70,18 +105,16 @@ def executor() -> Executor:
     from functions.adapters.secret_values import SecretValues
     from functions.adapters.sqs_target import SqsTarget
     from functions.adapters.targets import TargetRouter
-    from functions.domain.target import UrlRules
     from functions.settings import ExecutorSettings
 
     settings = ExecutorSettings.from_environment()
     ports = _ports(settings, retention_days=settings.retention_days)
     clock = ports["clock"]
-    rules = UrlRules(unguarded_origins=settings.target_rules.unguarded_origins)
     # A user's function may run as long as the job's timeout, and a call to it is never repeated by the SDK.
     invoking = Config(connect_timeout=2, read_timeout=70, retries={"total_max_attempts": 1}, max_pool_connections=20)
     targets = TargetRouter(
         http=HttpTarget(
-            guard=AddressGuard(rules),
+            guard=AddressGuard(settings.target_rules),
             secrets=SecretValues(_client("secretsmanager"), clock=clock),
             webhook_secret_arn=settings.webhook_secret_arn,
             clock=clock,
