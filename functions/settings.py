@@ -12,6 +12,9 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Self
 
+TELEMETRY_VARIABLES = ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_LOG_LEVEL")
+"""Every function has these beside its settings; Powertools' logger reads them itself."""
+
 
 class SettingError(Exception):
     """A variable of the environment is missing or cannot be read; the message names it."""
