@@ -20,12 +20,13 @@ from functions.domain.definition import Priority
 from functions.usecases.services import Engine, Executor
 
 if TYPE_CHECKING:
-    from functions.adapters.sqs_dead_letters import SqsDeadLetters
     from functions.api.app import Handler
-    from functions.ports import Clock, JobStore, RunHistory, Timetable
+    from functions.ports import Clock, DeadLetters, JobStore, RunHistory, Timetable
     from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, SweepSettings
 
-CALLS = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "max_attempts": 3}, max_pool_connections=20)
+CALLS = Config(
+    connect_timeout=2, read_timeout=5, retries={"mode": "standard", "max_attempts": 3}, max_pool_connections=20
+)
 """Clients of the engine: a call to DynamoDB or SQS that takes longer is better repeated."""
 
 
@@ -136,7 +137,7 @@ def sweeper() -> Engine:
 
 
 @cache
-def dead_letters() -> tuple[JobStore, SqsDeadLetters, SqsDeadLetters]:
+def dead_letters() -> tuple[JobStore, DeadLetters, DeadLetters]:
     """Jobs, the queue of dead letters, and the queue of records that cannot be read."""
     from functions.adapters.sqs_dead_letters import SqsDeadLetters
     from functions.settings import DeadLettersSettings

@@ -27,8 +27,12 @@ def _threads() -> ThreadPoolExecutor:
 
 
 async def _handle(record: SQSRecord) -> None:
-    hint = read_hint(record.body)
-    handled = await asyncio.get_running_loop().run_in_executor(_threads(), handle_hint, bootstrap.executor(), hint)
+    try:
+        hint = read_hint(record.body)
+        handled = await asyncio.get_running_loop().run_in_executor(_threads(), handle_hint, bootstrap.executor(), hint)
+    except Exception:
+        telemetry.logger().exception("hint failed", extra={"hint": record.body[:200]})
+        raise
     telemetry.hint_handled(hint, handled)
 
 
@@ -36,7 +40,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     processor = AsyncBatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
     telemetry.begin(context)
     answer = async_process_partial_response(event, _handle, processor, context)
-    for failed in processor.fail_messages:
-        telemetry.logger().error("hint failed", extra={"hint": failed.body})
     telemetry.flush()
     return answer

@@ -265,5 +265,3 @@ def disarm_replaced(services: Services, applied: Applied) -> None:
     for due in armed_hints(applied.before):
         if due not in kept:
             services.timetable.disarm(Hint(applied.job.id, due.slot_id, due.attempt), due_at=due.due_at)
-
-
