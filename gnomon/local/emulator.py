@@ -152,6 +152,8 @@ def environment(place: Place, *, persist: bool) -> dict[str, str]:
         "DOCKER_HOST": f"unix://{directory}/no-docker.sock",
         "STATE_DIR": str(directory / "state"),
         "S3_DATA_DIR": str(directory / "s3"),
+        # A function that was idle for five minutes would be late at its next run.
+        "LAMBDA_WARM_TTL_SECONDS": "86400",
         "PERSIST_STATE": "1" if persist else "0",
         "S3_PERSIST": "1" if persist else "0",
     }

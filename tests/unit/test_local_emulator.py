@@ -127,7 +127,7 @@ def test_removing_leaves_nothing(where: Place, start: Start) -> None:
     assert emulator.remove(where) is False
 
 
-@pytest.mark.enable_socket
+@pytest.mark.usefixtures("loopback")
 def test_a_foreign_process_on_the_port_is_named(tmp_path: Path) -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
