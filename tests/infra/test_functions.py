@@ -1,5 +1,6 @@
 import pytest
 
+from infra.stage import DEV, PROD
 from tests.infra.synthesized import Template
 
 MODULES = {
@@ -85,4 +86,9 @@ def test_the_minute_sweep(template: Template) -> None:
     assert schedule["Target"]["Arn"] == "Functions/Sweep/Function.Arn"
     assert schedule["Target"]["RoleArn"] == "MinuteSweep/Role.Arn"
     assert schedule["Target"]["DeadLetterConfig"] == {"Arn": "Queues/SweepDlq.Arn"}
-    assert "GroupName" not in schedule, "functions may delete the schedules of the hints' group"
+    assert "GroupName" not in schedule
+
+
+def test_functions_cannot_delete_the_sweep_in_aws() -> None:
+    for stage in (DEV, PROD):
+        assert stage.own_schedule_group

@@ -95,7 +95,18 @@ def _of_every_function(name: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_a_function_may_do_what_it_does_and_no_more(template: Template, name: str) -> None:
-    assert template.permissions(f"Functions/{name}/Role") == FUNCTIONS[name] | _of_every_function(name)
+    expected = FUNCTIONS[name] | _of_every_function(name)
+    if not template.stage.own_schedule_group:
+        expected = {
+            action: {arn.replace("/Hints/Group/", "/default/") for arn in arns} for action, arns in expected.items()
+        }
+
+    assert template.permissions(f"Functions/{name}/Role") == expected
+
+
+def test_only_the_local_stage_shares_the_default_group(template: Template) -> None:
+    assert template.stage.own_schedule_group == (template.stage.name != "local")
+    assert bool(template.of_type("AWS::Scheduler::ScheduleGroup")) == template.stage.own_schedule_group
 
 
 def test_scheduler_may_send_hints_and_call_the_sweep(template: Template) -> None:
