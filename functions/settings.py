@@ -77,6 +77,7 @@ class ApiSettings(_Settings):
     executions_table: str
     idempotency_table: str
     coordination_table: str
+    retention_days: int
     run_queues: RunQueues
     schedule_group: str
     scheduler_role_arn: str
