@@ -255,7 +255,12 @@ FLOWS = [
     Flow("cancel-running", cancel_running, JobStatus.CANCELLED, {10: OFF}),
     Flow("cancel-one-execution", cancel_one_execution, JobStatus.COMPLETED, {60: OFF, 120: DONE}),
     Flow("delete", delete_scheduled, JobStatus.CANCELLED, {60: DONE}, after_a_death=OFF),
-    Flow("misfire-run-once", outage("run_once", 2), JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 180: DONE, 240: DONE}),
+    Flow(
+        "misfire-run-once",
+        outage("run_once", 2),
+        JobStatus.COMPLETED,
+        {60: SKIPPED, 120: SKIPPED, 180: DONE, 240: DONE},
+    ),
     Flow("misfire-skip", outage("skip", 1), JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 180: SKIPPED, 240: DONE}),
     Flow("misfire-run-all", outage("run_all", 4), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE, 240: DONE}),
 ]
