@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.enable_socket
+pytestmark = pytest.mark.usefixtures("loopback")
 
 JOB = "3f1c2a4e-0b5d-4c7e-9a8f-1234567890ab"
 RULES = SimpleNamespace(unguarded_origins=("http://127.0.0.1:*", "https://127.0.0.1:*", "!http://127.0.0.1:4566"))
@@ -405,7 +405,7 @@ def test_the_first_address_that_answers_is_used() -> None:
 
         class TwoAddresses:
             def destination(self, url: str) -> Destination:
-                return Destination(url=parse_url(url), addresses=("127.0.0.2", "127.0.0.1"))
+                return Destination(url=parse_url(url), addresses=("::1", "127.0.0.1"))
 
         answer = sender(guard=TwoAddresses()).call(invocation(), {"url": f"http://hooks.test:{receiver.port}/"})
     assert answer.status is ExecutionStatus.COMPLETED
@@ -415,9 +415,9 @@ def test_the_first_address_that_answers_is_used() -> None:
 class TestTls:
     """A judged address is called under the URL's name: in SNI, certificate and Host."""
 
-    @pytest.fixture(scope="class")
-    def certificate(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        return _self_signed(tmp_path_factory.mktemp("tls") / "hooks.pem", "hooks.test")
+    @pytest.fixture
+    def certificate(self, tmp_path: Path) -> Path:
+        return _self_signed(tmp_path / "hooks.pem", "hooks.test")
 
     @contextlib.contextmanager
     def server(self, certificate: Path) -> Iterator[tuple[int, list[str | None], list[bytes]]]:

@@ -95,8 +95,8 @@ def test_refusals_name_field_value_and_rule(target: dict[str, Any], field: str, 
 
 @pytest.mark.parametrize(
     "name",
-    ["Host", "content-length", "Content-Type", "Transfer-Encoding", "Connection", "TE", "Upgrade", "Proxy-Authorization",
-     "webhook-signature", "Webhook-Id", "gnomon-job-id", "Gnomon-Anything", "accept-encoding"],
+    ["Host", "content-length", "Content-Type", "Transfer-Encoding", "Connection", "TE", "Upgrade",
+     "Proxy-Authorization", "webhook-signature", "Webhook-Id", "gnomon-job-id", "Gnomon-Anything", "accept-encoding"],
 )  # fmt: skip
 def test_headers_of_the_sender_and_of_the_hop_cannot_be_set(name: str) -> None:
     field, message = refusal({**http(), "headers": {name: "x"}})
