@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -13,6 +14,9 @@ from functions.adapters.lambda_target import INVOKE_CONFIG, LambdaTarget
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.handlers import jobs
 from tests.receiver import Exchange, receiving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -32,6 +36,12 @@ def run_job(name: str, payload: str) -> TargetAnswer:
         (request,) = exchange.receiver.requests
         exchange.answer(200, json.dumps(jobs.handler(json.loads(request.body), None)).encode())
 
+    return call_handler(invoke, name, payload)
+
+
+def call_handler(
+    invoke: Callable[[Exchange], None], name: str, payload: str, timeout_seconds: int = 10
+) -> TargetAnswer:
     invocation = Invocation(
         job_id=JOB,
         slot_id="1800000000",
@@ -40,7 +50,7 @@ def run_job(name: str, payload: str) -> TargetAnswer:
         attempt=1,
         scheduled_for=1_800_000_000,
         payload=payload,
-        timeout_seconds=10,
+        timeout_seconds=timeout_seconds,
     )
     with receiving(invoke) as receiver:
         client: Any = boto3.client(
@@ -79,3 +89,16 @@ def test_failures_come_back_with_class_and_message(name: str, code: str, words: 
     assert answer.error is not None
     assert (answer.status, answer.error.code, answer.retryable) == ("FAILED", code, False)
     assert words in answer.error.message
+
+
+def test_the_sample_event_is_what_the_adapter_sends_and_the_handler_understands() -> None:
+    sample = json.loads((Path(__file__).parents[2] / "events" / "jobs.json").read_text())
+    assert json.loads(jobs.handler(sample, None)["result"])["payload"] == sample["payload"]
+    sent: list[dict[str, Any]] = []
+
+    def invoke(exchange: Exchange) -> None:
+        sent.append(json.loads(exchange.receiver.requests[0].body))
+        exchange.answer(200, b'{"result": "1"}')
+
+    call_handler(invoke, sample["handler"], json.dumps(sample["payload"]), timeout_seconds=60)
+    assert sent == [sample]
