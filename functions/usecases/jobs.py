@@ -103,7 +103,7 @@ def create_job(
             job = _drafted(services, caller, draft, job_id=job_id, now=now)
     services.owners.register(caller.owner)
     try:
-        services.jobs.create(job)
+        job = services.jobs.create(job)
     except JobExistsError:
         return Created(read_job(services, caller, job_id), replayed=True)
     send(services, job, hints_of_new_job(job))
@@ -265,5 +265,3 @@ def disarm_replaced(services: Services, applied: Applied) -> None:
     for due in armed_hints(applied.before):
         if due not in kept:
             services.timetable.disarm(Hint(applied.job.id, due.slot_id, due.attempt), due_at=due.due_at)
-
-
