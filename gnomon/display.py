@@ -172,7 +172,8 @@ def what(execution: Execution, now: datetime) -> str:
     if execution.get("count"):
         parts.append(f"{execution['count']} slots to {clock_time(execution.get('to'), now)}")
     if execution.get("nextRetryAt"):
-        parts.append(f"retry at {clock_time(execution['nextRetryAt'], now)}")
+        verb = "starts" if execution.get("status") == "QUEUED" else "retry"
+        parts.append(f"{verb} at {clock_time(execution['nextRetryAt'], now)}")
     return printable("; ".join(parts))
 
 
