@@ -13,6 +13,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from functions.settings import (
+    TELEMETRY_VARIABLES,
     ApiSettings,
     DeadLettersSettings,
     ExecutorSettings,
@@ -134,7 +135,10 @@ class GnomonFunction(Construct):
             max_event_age=Duration.minutes(1) if spec.asynchronous else None,
         )
         acknowledge_wildcards(
-            self.role, "*", reason="X-Ray's PutTraceSegments and PutTelemetryRecords know no resources."
+            self.role,
+            "*",
+            reason="Only for xray:PutTraceSegments, xray:PutTelemetryRecords and, where a stream is read, "
+            "dynamodb:ListStreams: IAM knows no resources for them.",
         )
 
     def configure(self, values: Mapping[str, object]) -> None:
@@ -172,8 +176,8 @@ class Functions(Construct):
         """Give every function its variables, out of the values of all settings by name."""
         for module, each in self.all.items():
             each.configure(values)
-            each.function.add_environment("POWERTOOLS_SERVICE_NAME", module)
-            each.function.add_environment("POWERTOOLS_LOG_LEVEL", self._stage.log_level)
+            for variable, value in zip(TELEMETRY_VARIABLES, (module, self._stage.log_level), strict=True):
+                each.function.add_environment(variable, value)
 
     def consume_runs(self, queue_arns: Mapping[str, str]) -> None:
         """Have the executor take hints from each run queue, as many at a time as the stage says for its priority."""

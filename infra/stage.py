@@ -4,7 +4,7 @@ Plain values only, so that `infra.bundle` reads them without starting the CDK; n
 enumeration members.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from functions.settings import CallerLimits, TargetRules
@@ -126,3 +126,16 @@ PROD = Stage(
 )
 
 STAGES = {stage.name: stage for stage in (LOCAL, DEV, PROD)}
+
+
+def with_local_origins(stage: Stage, origins: str | None) -> Stage:
+    """The stage with these origins, comma-separated, free of the address guard instead of its own; `!` takes one back.
+
+    Raises ValueError for a stage that guards every address.
+    """
+    if origins is None:
+        return stage
+    if not stage.target_rules.unguarded_origins:
+        raise ValueError(f"the stage {stage.name} guards every address: it takes no localOrigins")
+    listed = tuple(entry.strip() for entry in origins.split(",") if entry.strip())
+    return replace(stage, target_rules=replace(stage.target_rules, unguarded_origins=listed))

@@ -61,6 +61,8 @@ class Storage(Construct):
                 secret_string_template=json.dumps({}),
                 generate_string_key="current",
                 password_length=32,
+                exclude_punctuation=True,
+                # The same said twice: the emulator knows only this one.
                 exclude_characters=string.punctuation,
             ),
             removal_policy=removal,

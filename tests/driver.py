@@ -56,7 +56,9 @@ class Driver:
     def clock(self) -> Clock:
         return self.world.clock
 
-    def create(self, *, caller: Caller = SCHEDULER, payload: str = "{}", enabled: bool | None = None, **document: Any) -> Job:
+    def create(
+        self, *, caller: Caller = SCHEDULER, payload: str = "{}", enabled: bool | None = None, **document: Any
+    ) -> Job:
         draft = JobDraft(document=make_document(**document), payload=payload, enabled=enabled)
         return create_job(self.services, caller, draft).job
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -52,6 +52,9 @@ GROWTH = 260
 """Bytes a state row grows by while a run is active: its entry, the last run, a gap."""
 BATCH_ROUNDS = 10
 """How often what a batch read left unprocessed is asked for again."""
+
+ATTENTION_PAGE = 200
+"""Jobs a page of the attention index; one index item is under 150 bytes."""
 
 
 class DynamoDbJobs:
@@ -124,16 +127,16 @@ class DynamoDbJobs:
             self._expire_definition(saved, new_attributes["ttl"])
         return saved
 
-    def due_for_attention(self, shard: int, *, until: int, limit: int) -> list[str]:
+    def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             IndexName=ATTENTION_INDEX,
             KeyConditionExpression="#as = :shard AND #at <= :until",
             ExpressionAttributeNames={"#as": "as", "#at": "at"},
             ExpressionAttributeValues={":shard": text(attention_partition(shard)), ":until": number(until)},
-            PaginationConfig={"MaxItems": limit, "PageSize": limit},
+            PaginationConfig={"PageSize": ATTENTION_PAGE},
         )
-        return [job_id_of(item) for page in pages for item in page["Items"]]
+        return (job_id_of(item) for page in pages for item in page["Items"])
 
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
         scope = f"owner {owner}"

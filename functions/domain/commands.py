@@ -82,16 +82,15 @@ def decide_resume(job: Job, *, now: float, write_id: str) -> Write | Drop:
     return Write(job=row, reason="RESUMED", flush=flush, hints=waiting_hints(row))
 
 
-def decide_change(
-    job: Job, definition: Definition, *, enabled: bool | None, now: float, write_id: str
-) -> Write:
+def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now: float, write_id: str) -> Write:
     """Replace the definition. A waiting retry is kept, and uses the new definition at its next attempt.
 
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
     row = replace(_revised(job, write_id), definition=definition, wakes=0)
-    flush, hints = None, ()
+    flush: Gap | None = None
+    hints: tuple[Due, ...] = ()
     if _reschedules(job, definition):
         row, flush = _rescheduled(job, row, definition, now=now)
         hints = () if row.paused else next_hint(row)
@@ -118,7 +117,7 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str) -> Write:
         due_at=instant,
         manual=True,
     )
-    hints = (Due(slot, 1, instant),)
+    hints: tuple[Due, ...] = (Due(slot, 1, instant),)
     if job.runs:
         queued = _must_have_room(job, definition, may_queue=True)
         if queued:

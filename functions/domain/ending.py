@@ -76,7 +76,9 @@ def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -
         completed_at=round(now, 3),
         next_retry_at=None if final else math.ceil(now),
         reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
-        error=ExecutionError(code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."),
+        error=ExecutionError(
+            code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."
+        ),
     )
 
 

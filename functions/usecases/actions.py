@@ -201,5 +201,3 @@ def _done(services: Services, job: Job, decided: Applied | Drop) -> Job:
         return job
     send(services, decided.job, decided.write.hints)
     return decided.job
-
-

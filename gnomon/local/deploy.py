@@ -16,7 +16,7 @@ from gnomon.local.processes import run
 from gnomon.local.report import LocalError, step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from gnomon.local.places import Place
@@ -27,32 +27,40 @@ ASSETS_BUCKET = f"cdk-hnb659fds-assets-{aws.ACCOUNT}-{emulator.REGION}"
 """Where the CDK puts code: the one thing of `cdk bootstrap` that a deployment with the caller's credentials needs."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Deployed:
+    outputs: dict[str, str]
+    changed: str
+    """When it was deployed: an emulator that was killed comes back with what it saved last, perhaps an older one."""
+
+
 def ensure_deployed(place: Place, clients: aws.Aws) -> dict[str, str]:
     """The stack's outputs, after a deployment if one was needed. Raises LocalError when it failed."""
-    wanted = fingerprint()
+    origins = free_origins(place, os.environ)
+    wanted = fingerprint(origins)
     stamp = place.directory / "deployed.json"
     deployed = _read(stamp)
     if deployed.get("fingerprint") == wanted:
-        outputs = _outputs(clients, deployed["stack"])
-        if outputs is not None:
-            return outputs
+        found = _find(clients, deployed["stack"])
+        if found is not None and found.changed == deployed["changed"]:
+            return found.outputs
     stamp.unlink(missing_ok=True)
     with locked("build"):
         with step("packaging the functions"):
             _bundle(place)
         with step("deploying the stack"):
             clients.s3.create_bucket(Bucket=ASSETS_BUCKET)
-            stack = _deploy(place)
-    outputs = _outputs(clients, stack)
-    if outputs is None:
+            stack = _deploy(place, origins)
+    found = _find(clients, stack)
+    if found is None:
         raise LocalError(f"the stack {stack} is not there after its deployment", f"See {place.emulator_log}")
-    stamp.write_text(json.dumps({"fingerprint": wanted, "stack": stack}))
-    return outputs
+    stamp.write_text(json.dumps({"fingerprint": wanted, "stack": stack, "changed": found.changed}))
+    return found.outputs
 
 
-def fingerprint(root: Path = ROOT) -> str:
-    """Changes with everything a deployment is made of: sources, locked packages, the Python, the allowed origins."""
-    digest = hashlib.sha256(f"{sys.version}\0{_origins() or ''}\0".encode())
+def fingerprint(origins: str, root: Path = ROOT) -> str:
+    """Changes with everything a deployment is made of: sources, locked packages, the Python, the free origins."""
+    digest = hashlib.sha256(f"{sys.version}\0{origins}\0".encode())
     for file in _sources(root):
         digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -65,8 +73,11 @@ def _sources(root: Path) -> Iterator[Path]:
         yield from sorted(file for file in files if file.is_file() and "__pycache__" not in file.parts)
 
 
-def _origins() -> str | None:
-    return os.environ.get("GNOMON_LOCAL_ORIGINS")
+def free_origins(place: Place, environment: Mapping[str, str]) -> str:
+    """Where `http` targets may point although it is no public address: GNOMON_LOCAL_ORIGINS, comma-separated, or else
+    every port of 127.0.0.1 but the emulator's, which would do anything for whoever asks."""
+    default = f"http://127.0.0.1:*,!{place.endpoint}"
+    return environment.get("GNOMON_LOCAL_ORIGINS", default)
 
 
 def _bundle(place: Place) -> None:
@@ -79,13 +90,11 @@ def _bundle(place: Place) -> None:
     )
 
 
-def _deploy(place: Place) -> str:
+def _deploy(place: Place, origins: str) -> str:
     """Synthesize and deploy; returns the stack's name."""
     outputs = place.directory / "outputs.json"
     outputs.unlink(missing_ok=True)
-    context = ["--context", f"stage={STAGE}"]
-    if _origins() is not None:
-        context += ["--context", f"localOrigins={_origins()}"]
+    context = ["--context", f"stage={STAGE}", "--context", f"localOrigins={origins}"]
     run(
         [
             toolchain.CDK / "node_modules" / ".bin" / "cdk",
@@ -109,8 +118,8 @@ def _deploy(place: Place) -> str:
     return stacks[0]
 
 
-def _outputs(clients: aws.Aws, stack: str) -> dict[str, str] | None:
-    """The deployed stack's outputs; None where it is not there, or a deployment of it did not end well."""
+def _find(clients: aws.Aws, stack: str) -> _Deployed | None:
+    """The deployed stack; None where it is not there, or a deployment of it did not end well."""
     try:
         found = clients.cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
     except ClientError:
@@ -119,7 +128,10 @@ def _outputs(clients: aws.Aws, stack: str) -> dict[str, str] | None:
         raise LocalError(f"the emulator does not answer: {error}", "`make down`, then `make up` again.") from error
     if found["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         return None
-    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+    return _Deployed(
+        outputs={output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])},
+        changed=str(found.get("LastUpdatedTime", found["CreationTime"])),
+    )
 
 
 def _read(file: Path) -> dict[str, str]:

@@ -58,7 +58,8 @@ def check_row(driver: Driver, row: Job) -> None:
         gap = row.gap
         within = [slot for slot in started if not is_manual(slot) and slot_id(gap.first) <= slot <= slot_id(gap.last)]
         cancelled = [
-            slot for slot in within
+            slot
+            for slot in within
             if all(e.status is ExecutionStatus.CANCELLED for e in world.history.of(row.id) if e.slot_id == slot)
         ]
         assert within == cancelled or not within, "no slot is skipped and started"
@@ -144,8 +145,24 @@ class Story:
         armed = self.world.timetable.armed
         services = self.driver.services
         action = self.choose.choice(
-            ["run"] * 6 + ["deliver"] * 4 + ["duplicate", "drop", "early", "stale", "sweep", "pause", "resume", "resume",
-             "patch", "tag", "execute", "retry", "cancel_execution"] + (["cancel"] if self.choose.random() < 0.2 else [])
+            ["run"] * 6
+            + ["deliver"] * 4
+            + [
+                "duplicate",
+                "drop",
+                "early",
+                "stale",
+                "sweep",
+                "pause",
+                "resume",
+                "resume",
+                "patch",
+                "tag",
+                "execute",
+                "retry",
+                "cancel_execution",
+            ]
+            + (["cancel"] if self.choose.random() < 0.2 else [])
             + (["delete"] if self.choose.random() < 0.1 else [])
         )
         with contextlib.suppress(GnomonError, Crash):
@@ -180,8 +197,14 @@ class Story:
                     draft = JobDraft(document=make_document(**document), payload='{"a":1}')
                     change_job(services, ADMIN, job_id, change=lambda _: draft)
                 case "tag":
-                    change_job(services, ADMIN, job_id, change=lambda row: JobDraft(
-                        document={**row.defined.document, "tags": [str(self.choose.random())]}, payload="1"))
+                    change_job(
+                        services,
+                        ADMIN,
+                        job_id,
+                        change=lambda row: JobDraft(
+                            document={**row.defined.document, "tags": [str(self.choose.random())]}, payload="1"
+                        ),
+                    )
                 case "execute":
                     execute_job(services, ADMIN, job_id)
                 case "retry":
