@@ -44,7 +44,7 @@ Examples:
 
 `gnomon jobs create --name ping --every 15m --http https://example.com/ping --max-retries 5`
 
-`gnomon jobs create --name remind --in 90 --sqs https://sqs.eu-west-1.amazonaws.com/1/gnomon-mail --payload @mail.json`
+`gnomon jobs create --name remind --in 90 --sqs https://sqs.eu-west-1.amazonaws.com/123456789012/gnomon-mail --payload @mail.json`
 
 `gnomon jobs create --file job.json`
 """
