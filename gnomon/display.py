@@ -167,7 +167,8 @@ def what(execution: Execution, now: datetime) -> str:
     error = execution.get("error")
     if error:
         parts.append(f"{error.get('code', '')}: {error.get('message', '')}")
-    if execution.get("reason"):
+    # That a retry follows is said by its time.
+    if execution.get("reason") and execution["reason"] != "RETRY_SCHEDULED":
         parts.append(str(execution["reason"]))
     if execution.get("count"):
         parts.append(f"{execution['count']} slots to {clock_time(execution.get('to'), now)}")
