@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import pytest_socket
 from botocore.config import Config
 from moto import mock_aws
+from moto.core.botocore_stubber import BotocoreStubber
 
 from functions.domain.definition import Priority
 from tests.tables import create_tables
@@ -44,7 +47,6 @@ def _no_network(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest_socket.disable_socket(allow_unix_socket=True)
     yield
     pytest_socket.enable_socket()
-    pytest_socket._remove_restrictions()
 
 
 @pytest.fixture
@@ -70,10 +72,28 @@ class Aws:
 
 
 @pytest.fixture
-def aws() -> Iterator[Aws]:
+def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DynamoDB checks a condition and writes in one step; moto does only while nobody else is in it."""
+    lock, original = threading.RLock(), BotocoreStubber.process_request
+
+    def process_request(self: BotocoreStubber, request: Any) -> Any:
+        with lock:
+            return original(self, request)
+
+    monkeypatch.setattr(BotocoreStubber, "process_request", process_request)
+
+
+@functools.cache
+def _session() -> boto3.Session:
+    """One for all tests: it keeps the service models it read."""
+    return boto3.Session("test", "test", region_name=REGION)
+
+
+@pytest.fixture
+def aws(_one_at_a_time: None) -> Iterator[Aws]:
     """The tables and queues of the stack, on moto."""
     with mock_aws():
-        session = boto3.Session("test", "test", region_name=REGION)
+        session = _session()
         # The SDK's own retries without their delay.
         config = Config(retries={"mode": "standard", "max_attempts": 2}, max_pool_connections=64)
         dynamodb, sqs, scheduler = (session.client(name, config=config) for name in ("dynamodb", "sqs", "scheduler"))
