@@ -280,6 +280,19 @@ class TestClockChanges:
             "2027-03-15T06:00:00Z",
         ]
 
+    @pytest.mark.parametrize("minutes", ["30", "0,15,30"])
+    @pytest.mark.parametrize("hours", ["2", "2,3"])
+    def test_looked_at_from_the_very_end_of_the_gap(self, minutes, hours):
+        cron = CronExpression.of(f"{minutes} {hours} * * *", "America/New_York")
+        end = parse_instant("2027-03-14T07:00:00Z", field="end")
+        assert cron.next_after(end - 1) == end
+        assert cron.next_after(end) > end
+        assert cron.last_at_or_before(end) == end
+        assert cron.last_at_or_before(end - 1) < end - 3600
+        assert cron.count(end, end) == 1
+        assert cron.count(end - 1, end - 1) == 0
+        assert cron.count(end - 3600, end + 59) == 1
+
     def test_a_day_that_was_left_out(self):
         # Samoa went over the date line: 2011-12-30 did not exist.
         assert slots("0 12 * * *", "Pacific/Apia", "2011-12-29T00:00:00Z", 3) == [

@@ -229,7 +229,7 @@ def test_equals_the_scan_of_all_minutes(zone):
     for start in starts:
         window = Window.of(zone, start)
         end = start + DAYS * 86_400 - 1
-        for _ in range(200 // len(starts)):
+        for _ in range(120 // len(starts)):
             expression = occurring_expression(draw, sparse=False)
             expected = window.slots(expression)
             cron = CronExpression.of(expression.text, zone)
@@ -244,7 +244,7 @@ def test_equals_the_scan_of_all_minutes(zone):
                 if place:
                     assert cron.last_at_or_before(last) == expected[place - 1], expression.text
             compared += bool(expected)
-    assert compared > 40, "expressions with slots in the window"
+    assert compared > 25, "expressions with slots in the window"
 
 
 @pytest.mark.parametrize("zone", ZONES)
