@@ -122,7 +122,11 @@ class InMemoryJobs:
                 elif job.write_id not in (row.write_id, row.revised_by):
                     raise JobExistsError
 
-        self.faults.run("jobs.create", apply)
+        try:
+            self.faults.run("jobs.create", apply)
+        except JobExistsError:
+            self._forget_definition(stored, unless=self.rows[job.id].definition_row)
+            raise
         return stored
 
     def get(self, job_id: str, *, with_definition: bool = True) -> Job | None:
@@ -157,10 +161,14 @@ class InMemoryJobs:
                 else:
                     self._store(saved)
 
-        self.faults.run("jobs.save", apply)
-        if changed and read.definition_row is not None and read.definition_row != name:
-            superseded = (read.id, read.definition_row)
-            self.faults.run("jobs.delete_definition", lambda: self.definitions.pop(superseded, None))
+        try:
+            self.faults.run("jobs.save", apply)
+        except LostRaceError as lost:
+            if changed:
+                self._forget_definition(saved, unless=lost.current and lost.current.definition_row)
+            raise
+        if changed:
+            self._forget_definition(read, unless=name)
         return saved
 
     def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
@@ -190,6 +198,11 @@ class InMemoryJobs:
             return
         key, definition = (job.id, job.definition_row), job.definition
         self.faults.run("jobs.put_definition", lambda: self.definitions.__setitem__(key, definition))
+
+    def _forget_definition(self, job: Job, *, unless: str | None) -> None:
+        if job.definition_row is not None and job.definition_row != unless:
+            key = (job.id, job.definition_row)
+            self.faults.run("jobs.delete_definition", lambda: self.definitions.pop(key, None))
 
     @staticmethod
     def _row_name(job: Job) -> str | None:

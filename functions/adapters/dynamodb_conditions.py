@@ -1,0 +1,21 @@
+"""What a refused condition says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from functions.adapters.dynamodb_keys import Item
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+
+def refusing_item(error: ClientError) -> Item | None:
+    """The item that refused a write made with `ReturnValuesOnConditionCheckFailure=ALL_OLD`; None if there is none.
+
+    Raises the error again when it is no refused condition.
+    """
+    response = cast("dict[str, Any]", error.response)
+    if response["Error"]["Code"] != "ConditionalCheckFailedException":
+        raise error
+    return cast("Item | None", response.get("Item") or None)

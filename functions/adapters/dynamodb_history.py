@@ -1,0 +1,116 @@
+"""Executions and skipped slots in the table Executions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from functions.adapters.dynamodb_conditions import refusing_item
+from functions.adapters.dynamodb_items import execution_item, gap_item, read_history
+from functions.adapters.dynamodb_keys import Item, execution_key, history_place, history_start_key, number, text
+from functions.domain.cursor import read_cursor, write_cursor
+from functions.domain.errors import CorruptDefinitionError
+from functions.domain.execution import Execution, SkippedSlots
+from functions.domain.job import Gap
+from functions.ports import Page
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+logger = logging.getLogger(__name__)
+
+
+class DynamoDbHistory:
+    """RunHistory over one table. Each row expires `retention_days` after it was recorded."""
+
+    def __init__(self, client: DynamoDBClient, table: str, *, retention_days: int) -> None:
+        self._client = client
+        self._table = table
+        self._retention_days = retention_days
+
+    def record(self, execution: Execution) -> Execution:
+        try:
+            self._client.put_item(
+                TableName=self._table,
+                Item=execution_item(execution, retention_days=self._retention_days),
+                ConditionExpression="attribute_not_exists(jobId)",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            stored = refusing_item(error)
+            if stored is None:
+                raise
+            # The row of an own write that the SDK repeated is as good as any other: it is what is stored.
+            return _execution(stored)
+        return execution
+
+    def record_gap(self, job_id: str, gap: Gap, *, now: float) -> None:
+        row = SkippedSlots(
+            job_id=job_id, first=gap.first, last=gap.last, count=gap.count, reason=gap.reason, recorded_at=now
+        )
+        try:
+            self._client.put_item(
+                TableName=self._table,
+                Item=gap_item(row, retention_days=self._retention_days),
+                ConditionExpression="attribute_not_exists(jobId) OR #to < :last",
+                ExpressionAttributeNames={"#to": "to"},
+                ExpressionAttributeValues={":last": number(gap.last)},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            refusing_item(error)
+
+    def get(self, job_id: str, slot_id: str, attempt: int) -> Execution | None:
+        key = execution_key(job_id, slot_id, attempt)
+        item = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
+        return None if item is None else _execution(item)
+
+    def list(self, job_id: str, *, limit: int, cursor: str | None) -> Page[Execution | SkippedSlots]:
+        scope = f"history {job_id}"
+        start = None if cursor is None else history_start_key(job_id, read_cursor(cursor, scope=scope))
+        items: list[Item] = []
+        for item in self._newest_first(job_id, start, page_size=limit + 1):
+            if len(items) == limit:
+                place = history_place(items[-1])
+                return Page(items=_readable(items), cursor=write_cursor(place, scope=scope))
+            items.append(item)
+        return Page(items=_readable(items))
+
+    def _newest_first(self, job_id: str, start: Mapping[str, Any] | None, *, page_size: int) -> Iterator[Item]:
+        """Pages by itself: 100 results of 32 KB are more than the 1 MB of one answer."""
+        following: dict[str, Any] = {} if start is None else {"ExclusiveStartKey": start}
+        while True:
+            answer = self._client.query(
+                TableName=self._table,
+                KeyConditionExpression="jobId = :job",
+                ExpressionAttributeValues={":job": text(job_id)},
+                ScanIndexForward=False,
+                ConsistentRead=True,
+                Limit=page_size,
+                **following,
+            )
+            yield from answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                return
+            following = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+
+def _execution(item: Item) -> Execution:
+    row = read_history(item)
+    if not isinstance(row, Execution):
+        raise CorruptDefinitionError(f"The stored row {history_place(item)} is no execution.")
+    return row
+
+
+def _readable(items: list[Item]) -> list[Execution | SkippedSlots]:
+    rows = []
+    for item in items:
+        try:
+            rows.append(read_history(item))
+        except CorruptDefinitionError:
+            logger.exception("a row was left out of a list")
+    return rows

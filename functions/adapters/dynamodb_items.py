@@ -1,0 +1,272 @@
+"""Rows of the tables Jobs and Executions and what they mean in the domain, both ways, in one table of names.
+
+A state row is written each time a job moves, so its names are short and what equals its default is absent.
+Attributes that this release does not know are never touched: a newer one may have put them there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from functions.adapters.dynamodb_keys import (
+    DEAD_LETTERS,
+    Item,
+    attention_partition,
+    attention_shard,
+    execution_key,
+    gap_key,
+    history_place,
+    job_id_of,
+    number,
+    owner_place,
+    split_history_place,
+    text,
+)
+from functions.domain.definition import Definition, Priority
+from functions.domain.errors import CorruptDefinitionError
+from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
+from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+
+DAY = 86_400
+DELETED_JOB_DAYS = 30
+"""How long the row of a deleted job can still be read."""
+
+_REQUIRED = object()
+_NO_RUNS: Mapping[str, ActiveRun] = MappingProxyType({})
+
+
+class _Kind(NamedTuple):
+    write: Callable[[Any], dict[str, Any]]
+    read: Callable[[Mapping[str, Any]], Any]
+
+
+class _Field(NamedTuple):
+    name: str
+    attribute: str
+    kind: _Kind
+    default: Any = None
+
+
+_TEXT = _Kind(text, lambda value: str(value["S"]))
+_INT = _Kind(number, lambda value: int(value["N"]))
+_FLOAT = _Kind(number, lambda value: float(value["N"]))
+_FLAG = _Kind(lambda value: {"BOOL": value}, lambda value: bool(value["BOOL"]))
+
+
+def _enum(kind: Callable[[str], Any]) -> _Kind:
+    return _Kind(lambda value: text(value.value), lambda value: kind(value["S"]))
+
+
+def _map(kind: Callable[..., Any], fields: Sequence[_Field]) -> _Kind:
+    return _Kind(lambda value: {"M": _write(value, fields)}, lambda value: kind(**_read(value["M"], fields)))
+
+
+def _write(value: Any, fields: Sequence[_Field]) -> dict[str, Any]:
+    item = {}
+    for field in fields:
+        part = getattr(value, field.name)
+        if part != field.default:
+            item[field.attribute] = field.kind.write(part)
+    return item
+
+
+def _read(item: Item, fields: Sequence[_Field]) -> dict[str, Any]:
+    values = {}
+    for field in fields:
+        if field.attribute in item:
+            values[field.name] = field.kind.read(item[field.attribute])
+        elif field.default is _REQUIRED:
+            raise KeyError(field.attribute)
+        else:
+            values[field.name] = field.default
+    return values
+
+
+_RUN_FIELDS = (
+    _Field("state", "st", _enum(RunState), _REQUIRED),
+    _Field("attempt", "n", _INT, _REQUIRED),
+    _Field("attempt_limit", "lim", _INT, _REQUIRED),
+    _Field("fence", "f", _INT, 0),
+    _Field("lease_expires_at", "lease", _INT),
+    _Field("started_at", "sa", _FLOAT),
+    _Field("due_at", "at", _INT),
+    _Field("manual", "man", _FLAG, default=False),
+    _Field("started_by", "own", _TEXT),
+)
+_RUN = _map(ActiveRun, _RUN_FIELDS)
+_RUNS = _Kind(
+    lambda runs: {"M": {slot_id: _RUN.write(run) for slot_id, run in runs.items()}},
+    lambda value: MappingProxyType({slot_id: _RUN.read(run) for slot_id, run in value["M"].items()}),
+)
+_GAP_FIELDS = (
+    _Field("first", "from", _INT, _REQUIRED),
+    _Field("last", "to", _INT, _REQUIRED),
+    _Field("count", "n", _INT, _REQUIRED),
+    _Field("reason", "r", _enum(SkipReason), _REQUIRED),
+)
+_GAP = _map(Gap, _GAP_FIELDS)
+_LAST_RUN_FIELDS = (
+    _Field("slot_id", "slot", _TEXT, _REQUIRED),
+    _Field("attempt", "n", _INT, _REQUIRED),
+    _Field("outcome", "o", _enum(Outcome), _REQUIRED),
+    _Field("fence", "f", _INT, 0),
+    _Field("ended_at", "t", _INT, _REQUIRED),
+    _Field("error_code", "e", _TEXT),
+)
+_LAST_RUN = _map(LastRun, _LAST_RUN_FIELDS)
+
+_JOB = (
+    _Field("owner", "o", _TEXT, _REQUIRED),
+    _Field("created_by", "cb", _TEXT, _REQUIRED),
+    _Field("created_at", "ca", _INT, _REQUIRED),
+    _Field("revision", "rev", _INT, 1),
+    _Field("seq", "seq", _INT, _REQUIRED),
+    _Field("write_id", "wid", _TEXT, ""),
+    _Field("definition_row", "dr", _TEXT),
+    _Field("revised_by", "rw", _TEXT, ""),
+    _Field("priority", "pr", _enum(Priority), Priority.NORMAL),
+    _Field("spread", "sp", _INT, 0),
+    _Field("next_slot", "nx", _INT),
+    _Field("last_slot", "ls", _INT),
+    _Field("runs", "runs", _RUNS, _NO_RUNS),
+    _Field("fence", "f", _INT, 0),
+    _Field("gap", "gap", _GAP),
+    _Field("catch_up_to", "cu", _INT),
+    _Field("starts", "ns", _INT, 0),
+    _Field("brake_minute", "bm", _INT, 0),
+    _Field("brake_count", "bc", _INT, 0),
+    _Field("attention_at", "at", _INT),
+    _Field("wakes", "wk", _INT, 0),
+    _Field("paused", "pa", _FLAG, default=False),
+    _Field("cancelled", "cx", _FLAG, default=False),
+    _Field("deleted_at", "del", _INT),
+    _Field("last_run", "lr", _LAST_RUN),
+)
+
+_DOCUMENT, _PAYLOAD = "d", "p"
+
+
+def state_attributes(job: Job) -> dict[str, Any]:
+    """The state row without its key and without an inline definition.
+
+    `as` is there with `at`, so the row is in the attention index exactly while somebody must look at it; `ow` and `oc`
+    give way to `ttl` when the job is deleted.
+    """
+    item = _write(job, _JOB)
+    if job.attention_at is not None:
+        item["as"] = text(attention_partition(attention_shard(job.id)))
+    if job.deleted_at is None:
+        item |= {"ow": text(job.owner), "oc": text(owner_place(job.created_at, job.id))}
+    else:
+        item["ttl"] = number(job.deleted_at + DELETED_JOB_DAYS * DAY)
+    return item
+
+
+def definition_attributes(definition: Definition) -> dict[str, Any]:
+    """The same in a row of its own and inline."""
+    return {_DOCUMENT: text(document_text(definition)), _PAYLOAD: text(definition.payload)}
+
+
+DEFINITION_ATTRIBUTES = frozenset({_DOCUMENT, _PAYLOAD})
+
+
+def document_text(definition: Definition) -> str:
+    """Canonical JSON of the document: equal texts mean the same definition (1 and 1.0 are not the same)."""
+    return json.dumps(definition.document, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+
+
+def read_job(item: Item, *, definition: Definition | None = None) -> Job:
+    """The state row; `definition` where the row has none inline.
+
+    A definition that cannot be read is None. Raises CorruptDefinitionError when the row itself cannot be read.
+    """
+    job_id = job_id_of(item)
+    try:
+        values = _read(item, _JOB)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptDefinitionError(f"The stored row of job {job_id} cannot be read.") from error
+    if _DOCUMENT in item:
+        definition = read_definition(item, job_id=job_id, created_at=values["created_at"])
+    return Job(id=job_id, definition=definition, **values)
+
+
+def read_definition(item: Item, *, job_id: str, created_at: int) -> Definition | None:
+    """None when it cannot be read."""
+    try:
+        document = json.loads(item[_DOCUMENT]["S"])
+        return Definition.read(document, item[_PAYLOAD]["S"], job_id=job_id, created_at=created_at)
+    except (CorruptDefinitionError, KeyError, ValueError, RecursionError):
+        return None
+
+
+_EXECUTION = (
+    _Field("status", "s", _enum(ExecutionStatus), _REQUIRED),
+    _Field("final", "fin", _FLAG, default=False),
+    _Field("fence", "f", _INT, 0),
+    _Field("write_id", "wid", _TEXT, ""),
+    _Field("completed_at", "ca", _FLOAT, _REQUIRED),
+    _Field("started_at", "sa", _FLOAT),
+    _Field("next_retry_at", "nr", _INT),
+    _Field("reason", "r", _TEXT),
+    _Field(
+        "error",
+        "err",
+        _map(ExecutionError, (_Field("code", "c", _TEXT, _REQUIRED), _Field("message", "m", _TEXT, _REQUIRED))),
+    ),
+    _Field("result", "res", _TEXT),
+)
+_SKIPPED = (
+    _Field("first", "from", _INT, _REQUIRED),
+    _Field("last", "to", _INT, _REQUIRED),
+    _Field("count", "n", _INT, _REQUIRED),
+    _Field("reason", "r", _enum(SkipReason), _REQUIRED),
+    _Field("recorded_at", "ca", _FLOAT, _REQUIRED),
+)
+
+
+def execution_item(execution: Execution, *, retention_days: int) -> dict[str, Any]:
+    item = execution_key(execution.job_id, execution.slot_id, execution.attempt) | _write(execution, _EXECUTION)
+    item["ttl"] = _expiry(execution.completed_at, retention_days)
+    if execution.is_dead_letter:
+        item["dl"] = text(DEAD_LETTERS)
+    return item
+
+
+def gap_item(row: SkippedSlots, *, retention_days: int) -> dict[str, Any]:
+    ttl = _expiry(row.recorded_at, retention_days)
+    return gap_key(row.job_id, row.first) | _write(row, _SKIPPED) | {"ttl": ttl}
+
+
+def read_history(item: Item) -> Execution | SkippedSlots:
+    """Raises CorruptDefinitionError when the row cannot be read."""
+    job_id, place = job_id_of(item), history_place(item)
+    try:
+        slot_id, attempt = split_history_place(place)
+        if attempt == 0:
+            return SkippedSlots(job_id=job_id, **_read(item, _SKIPPED))
+        return Execution(job_id=job_id, slot_id=slot_id, attempt=attempt, **_read(item, _EXECUTION))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptDefinitionError(f"The stored row {place} of job {job_id} cannot be read.") from error
+
+
+def _expiry(recorded_at: float, retention_days: int) -> dict[str, Any]:
+    return number(int(recorded_at) + retention_days * DAY)
+
+
+def item_size(item: Item) -> int:
+    """Bytes that DynamoDB counts (developer guide, "DynamoDB item sizes and formats")."""
+    return sum(len(name.encode()) + _value_size(value) for name, value in item.items())
+
+
+def _value_size(value: Mapping[str, Any]) -> int:
+    [(kind, content)] = value.items()
+    if kind == "S":
+        return len(content.encode())
+    if kind == "N":
+        return len(content) // 2 + 2
+    if kind == "M":
+        return 3 + len(content) + item_size(content)
+    return 1

@@ -1,0 +1,124 @@
+"""Names of keys and indexes of the four tables, and the one place that builds and parses them (DESIGN.md section 6).
+
+| table        | partition | sort                                                 | indexes (keys only)              |
+|--------------|-----------|------------------------------------------------------|----------------------------------|
+| Jobs         | `jobId`   | `S`: `S` state, `D#<revision>#<write id>` definition | attention `as at`, owner `ow oc` |
+| Executions   | `jobId`   | `sk`: `<slot>-<attempt>`, gaps `<first>-0000`        | dead `dl ca`                     |
+| Idempotency  | `pk`      |                                                      |                                  |
+| Coordination | `kind`    | `name`                                               |                                  |
+
+The attribute `ttl` of every table is the epoch second after which DynamoDB may delete the row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+AttributeValue = Mapping[str, Any]
+"""DynamoDB's typed value: `{"S": "text"}`, `{"N": "1"}`, `{"M": {…}}`."""
+Item = Mapping[str, AttributeValue]
+
+ATTENTION_INDEX = "attention"
+OWNER_INDEX = "owner"
+DEAD_LETTER_INDEX = "dead"
+
+SHARDS = 8
+"""Partitions of the attention index: each takes 1 000 write units a second (DynamoDB quotas)."""
+DEAD_LETTERS = "d"
+"""Partition of the index of dead letters."""
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"S": value}
+
+
+def number(value: float) -> dict[str, Any]:
+    return {"N": str(value)}
+
+
+# --- Jobs ---
+
+
+def state_key(job_id: str) -> dict[str, Any]:
+    return {"jobId": text(job_id), "S": text("S")}
+
+
+def definition_key(job_id: str, row: str) -> dict[str, Any]:
+    return {"jobId": text(job_id), "S": text(row)}
+
+
+def definition_row(revision: int, write_id: str) -> str:
+    """Carries the write's mark, so two changes never meet in one row."""
+    return f"D#{revision}#{write_id}"
+
+
+def job_id_of(item: Item) -> str:
+    return str(item["jobId"]["S"])
+
+
+def row_of(item: Item) -> str:
+    """The sort key of a row of Jobs."""
+    return str(item["S"]["S"])
+
+
+def attention_shard(job_id: str) -> int:
+    return zlib.crc32(job_id.encode()) % SHARDS
+
+
+def attention_partition(shard: int) -> str:
+    return f"a#{shard}"
+
+
+def owner_place(created_at: int, job_id: str) -> str:
+    """Where a job stands in its owner's list."""
+    return f"{created_at:010d}#{job_id}"
+
+
+def owner_start_key(owner: str, place: str) -> dict[str, Any]:
+    """Where a query of the owner index goes on: the place is the cursor's, the owner the request's."""
+    return state_key(place.split("#", 1)[1]) | {"ow": text(owner), "oc": text(place)}
+
+
+# --- Executions ---
+
+
+def execution_key(job_id: str, slot_id: str, attempt: int) -> dict[str, Any]:
+    return {"jobId": text(job_id), "sk": text(f"{slot_id}-{attempt:04d}")}
+
+
+def gap_key(job_id: str, first: int) -> dict[str, Any]:
+    return execution_key(job_id, f"{first:010d}", 0)
+
+
+def history_start_key(job_id: str, place: str) -> dict[str, Any]:
+    return {"jobId": text(job_id), "sk": text(place)}
+
+
+def history_place(item: Item) -> str:
+    return str(item["sk"]["S"])
+
+
+def split_history_place(place: str) -> tuple[str, int]:
+    """Slot id and attempt, 0 for a gap; raises ValueError."""
+    slot_id, attempt = place.rsplit("-", 1)
+    return slot_id, int(attempt)
+
+
+# --- Idempotency, Coordination ---
+
+
+def idempotency_key(scope: str, key: str) -> dict[str, Any]:
+    """Hashed: bounded, and nothing that a caller sent can be read from it."""
+    mark = hashlib.sha256(scope.encode() + b"\0" + key.encode()).hexdigest()
+    return {"pk": text(mark)}
+
+
+def bucket_key(caller: str) -> dict[str, Any]:
+    return {"kind": text("bucket"), "name": text(caller)}
+
+
+def owner_key(owner: str) -> dict[str, Any]:
+    return {"kind": text("owner"), "name": text(owner)}

@@ -1,0 +1,137 @@
+"""Callers' token buckets in the table Coordination: one item a caller, one conditional update a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from botocore.exceptions import ClientError
+
+from functions.adapters.dynamodb_conditions import refusing_item
+from functions.adapters.dynamodb_keys import Item, bucket_key, number, text
+from functions.domain.errors import RateLimitedError, UnavailableError
+from functions.domain.ids import new_write_id
+from functions.domain.limits import Bucket, microseconds
+from functions.ports import Allowance
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+TRIES = 5
+REMEMBERED_CALLERS = 1000
+KEEP_SECONDS = 2 * 86_400
+"""A row nobody used for longer than any bucket's period says nothing: it may expire."""
+
+_ATTRIBUTES = {"read": "r", "write": "w", "creation": "c"}
+
+
+class _Wanted(NamedTuple):
+    attribute: str
+    bucket: Bucket
+    tokens: int
+
+
+class DynamoDbRateLimits:
+    """RateLimits over one table.
+
+    An update cannot say `max(arrival, now)`, so it is tried for the branch (bucket full, or not) that this process saw
+    last; its condition decides, and a refusal brings the item from which the other branch, or the end, follows.
+    """
+
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        *,
+        reads_per_minute: int,
+        writes_per_minute: int,
+        creations_per_day: int,
+    ) -> None:
+        self._client = client
+        self._table = table
+        self._buckets = {
+            "read": Bucket(limit=reads_per_minute, period_seconds=60),
+            "write": Bucket(limit=writes_per_minute, period_seconds=60),
+            "creation": Bucket(limit=creations_per_day, period_seconds=86_400),
+        }
+        self._seen: dict[str, Mapping[str, int]] = {}
+
+    def take(self, caller: str, kind: str, *, now: float, creations: int = 0) -> Allowance:
+        at, mark = microseconds(now), new_write_id()
+        wanted = [self._wanted(kind, 1)]
+        if creations:
+            wanted.append(self._wanted("creation", creations))
+        for one in wanted:
+            _must_hold(one, 0, now=at)  # More than a full bucket holds.
+        arrivals = self._seen.get(caller, {})
+        for _ in range(TRIES):
+            stored, taken = self._try(caller, wanted, arrivals, now=at, mark=mark)
+            arrivals = self._remember(caller, stored)
+            if taken:
+                return _allowance(wanted[0], arrivals, now=at)
+            for one in wanted:
+                _must_hold(one, arrivals.get(one.attribute, 0), now=at)
+        raise UnavailableError
+
+    def _wanted(self, kind: str, tokens: int) -> _Wanted:
+        return _Wanted(_ATTRIBUTES[kind], self._buckets[kind], tokens)
+
+    def _try(
+        self, caller: str, wanted: list[_Wanted], arrivals: Mapping[str, int], *, now: int, mark: str
+    ) -> tuple[Item, bool]:
+        """The item after the update, or the one that refused it, and whether the tokens are taken."""
+        ttl = now // 1_000_000 + KEEP_SECONDS
+        sets, values = ["#ttl = :ttl", "#wid = :wid"], {":ttl": number(ttl), ":wid": text(mark), ":now": number(now)}
+        # An update that the SDK repeats after a lost answer must not take the tokens twice.
+        conditions, names = ["(attribute_not_exists(#wid) OR #wid <> :wid)"], {"#ttl": "ttl", "#wid": "wid"}
+        for one in wanted:
+            name, cost = one.attribute, one.bucket.cost(one.tokens)
+            names[f"#{name}"] = name
+            if arrivals.get(name, 0) > now:
+                sets.append(f"#{name} = #{name} + :{name}")
+                conditions.append(f"#{name} > :now AND #{name} <= :{name}max")
+                values[f":{name}"] = number(cost)
+                values[f":{name}max"] = number(one.bucket.latest(one.tokens, now=now))
+            else:
+                conditions.append(f"(attribute_not_exists(#{name}) OR #{name} <= :now)")
+                sets.append(f"#{name} = :{name}")
+                values[f":{name}"] = number(now + cost)
+        try:
+            answer = self._client.update_item(
+                TableName=self._table,
+                Key=bucket_key(caller),
+                UpdateExpression="SET " + ", ".join(sets),
+                ConditionExpression=" AND ".join(conditions),
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=values,
+                ReturnValues="ALL_NEW",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            item = refusing_item(error) or {}
+            return item, item.get("wid") == text(mark)
+        return answer["Attributes"], True
+
+    def _remember(self, caller: str, item: Item) -> Mapping[str, int]:
+        arrivals = {name: int(item[name]["N"]) for name in _ATTRIBUTES.values() if name in item}
+        if len(self._seen) >= REMEMBERED_CALLERS:
+            self._seen.clear()
+        self._seen[caller] = arrivals
+        return arrivals
+
+
+def _must_hold(wanted: _Wanted, arrival: int, *, now: int) -> None:
+    """Raises RateLimitedError when the bucket holds too few tokens."""
+    if wanted.bucket.take(arrival, wanted.tokens, now=now) is None:
+        wait = wanted.bucket.seconds_until(arrival, wanted.tokens, now=now)
+        raise RateLimitedError(retry_after=wait, limit=wanted.bucket.limit)
+
+
+def _allowance(wanted: _Wanted, arrivals: Mapping[str, Any], *, now: int) -> Allowance:
+    bucket, arrival = wanted.bucket, arrivals[wanted.attribute]
+    return Allowance(
+        limit=bucket.limit,
+        remaining=bucket.remaining(arrival, now=now),
+        reset_seconds=bucket.reset_seconds(arrival, now=now),
+    )

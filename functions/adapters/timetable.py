@@ -1,0 +1,106 @@
+"""Delayed hints: SQS carries the near ones, EventBridge Scheduler the far ones, into the same run queues."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from functions.domain.definition import Priority
+from functions.domain.errors import HintNotSentError
+from functions.domain.hint import Hint, write_hint
+from functions.domain.timing import OneTimeSchedule, QueueDelay, one_time_schedule, route, schedule_expression
+from functions.ports import Clock
+
+if TYPE_CHECKING:
+    from mypy_boto3_scheduler import EventBridgeSchedulerClient
+    from mypy_boto3_sqs import SQSClient
+
+
+logger = logging.getLogger(__name__)
+
+DELIVERY_TRIES = 3
+DELIVERY_SECONDS = 600
+"""How long EventBridge Scheduler tries to put a hint into its queue; later the sweep brings it."""
+
+
+class RunQueue(NamedTuple):
+    url: str
+    arn: str
+
+
+class SqsTimetable:
+    """Timetable over a queue for each priority and one schedule group.
+
+    `role_arn` is the role with which EventBridge Scheduler sends to the queues.
+    """
+
+    def __init__(
+        self,
+        sqs: SQSClient,
+        scheduler: EventBridgeSchedulerClient,
+        *,
+        queues: Mapping[Priority, RunQueue],
+        group: str,
+        role_arn: str,
+        clock: Clock,
+    ) -> None:
+        self._sqs = sqs
+        self._scheduler = scheduler
+        self._queues = queues
+        self._group = group
+        self._role_arn = role_arn
+        self._clock = clock
+
+    def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
+        queue = self._queues[priority]
+        way = route(hint, due_at=due_at, now=self._clock.now())
+        try:
+            if isinstance(way, QueueDelay):
+                self._sqs.send_message(QueueUrl=queue.url, MessageBody=write_hint(hint), DelaySeconds=way.seconds)
+            else:
+                self._schedule(hint, way, queue)
+        except (ClientError, BotoCoreError) as error:
+            raise HintNotSentError from error
+
+    def disarm(self, hint: Hint, *, due_at: int) -> None:
+        schedule = one_time_schedule(hint, due_at=due_at)
+        if schedule.fires_at <= self._clock.now():
+            return  # Fired, or never made: the hint is in a queue, from where nothing takes it back.
+        try:
+            self._scheduler.delete_schedule(Name=schedule.name, GroupName=self._group)
+        except self._scheduler.exceptions.ResourceNotFoundException:
+            return
+        except (ClientError, BotoCoreError):
+            logger.warning("schedule %s was left behind; its hint will be dropped", schedule.name, exc_info=True)
+
+    def backlog(self) -> int:
+        return sum(self._visible(queue) for queue in self._queues.values())
+
+    def _visible(self, queue: RunQueue) -> int:
+        answer = self._sqs.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["ApproximateNumberOfMessages"])
+        return int(answer["Attributes"]["ApproximateNumberOfMessages"])
+
+    def _schedule(self, hint: Hint, schedule: OneTimeSchedule, queue: RunQueue) -> None:
+        try:
+            self._scheduler.create_schedule(
+                Name=schedule.name,
+                GroupName=self._group,
+                ScheduleExpression=schedule_expression(schedule.fires_at),
+                ScheduleExpressionTimezone="UTC",
+                FlexibleTimeWindow={"Mode": "OFF"},
+                ActionAfterCompletion="DELETE",
+                Target={
+                    "Arn": queue.arn,
+                    "RoleArn": self._role_arn,
+                    "Input": write_hint(hint),
+                    "RetryPolicy": {
+                        "MaximumRetryAttempts": DELIVERY_TRIES,
+                        "MaximumEventAgeInSeconds": DELIVERY_SECONDS,
+                    },
+                },
+            )
+        except self._scheduler.exceptions.ConflictException:
+            return  # The name is derived from the hint: it is armed already.

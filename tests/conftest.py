@@ -1,0 +1,115 @@
+"""What every test gets: no AWS environment, no network outside e2e, and AWS in memory (moto) where it asks for it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+import pytest
+import pytest_socket
+from botocore.config import Config
+from moto import mock_aws
+from moto.core.botocore_stubber import BotocoreStubber
+
+from functions.domain.definition import Priority
+from tests.tables import create_tables
+
+REGION = "eu-central-1"
+
+
+@pytest.fixture(autouse=True)
+def _no_aws_environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No credentials, profile or endpoint of the machine reaches a test."""
+    if request.node.get_closest_marker("e2e"):
+        return
+    for name in os.environ:
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+
+
+@pytest.fixture(autouse=True)
+def _no_network(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sockets are off. Tests marked e2e have them; the fixture `loopback` allows 127.0.0.1."""
+    if request.node.get_closest_marker("e2e"):
+        yield
+        return
+    if "loopback" in request.fixturenames:
+        pytest_socket.socket_allow_hosts(["127.0.0.1", "::1"], allow_unix_socket=True)
+    else:
+        pytest_socket.disable_socket(allow_unix_socket=True)
+    yield
+    pytest_socket.enable_socket()
+
+
+@pytest.fixture
+def loopback() -> None:
+    """This test talks to a server of its own on 127.0.0.1."""
+
+
+@dataclass
+class Aws:
+    """Clients over AWS in memory, and the names of what is there."""
+
+    dynamodb: Any
+    sqs: Any
+    scheduler: Any
+    jobs_table: str
+    executions_table: str
+    idempotency_table: str
+    coordination_table: str
+    queues: dict[Priority, Any]
+    dead_letter_queue_url: str
+    schedule_group: str = "gnomon"
+    scheduler_role_arn: str = "arn:aws:iam::123456789012:role/hints"
+
+
+@pytest.fixture
+def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DynamoDB checks a condition and writes in one step; moto does only while nobody else is in it."""
+    lock, original = threading.RLock(), BotocoreStubber.process_request
+
+    def process_request(self: BotocoreStubber, request: Any) -> Any:
+        with lock:
+            return original(self, request)
+
+    monkeypatch.setattr(BotocoreStubber, "process_request", process_request)
+
+
+@functools.cache
+def _session() -> boto3.Session:
+    """One for all tests: it keeps the service models it read."""
+    return boto3.Session("test", "test", region_name=REGION)
+
+
+@pytest.fixture
+def aws(_one_at_a_time: None) -> Iterator[Aws]:
+    """The tables and queues of the stack, on moto."""
+    with mock_aws():
+        session = _session()
+        # The SDK's own retries without their delay.
+        config = Config(retries={"mode": "standard", "max_attempts": 2}, max_pool_connections=64)
+        dynamodb, sqs, scheduler = (session.client(name, config=config) for name in ("dynamodb", "sqs", "scheduler"))
+        tables = create_tables(dynamodb)
+        queues = {priority: _queue(sqs, f"run-{priority}") for priority in Priority}
+        scheduler.create_schedule_group(Name="gnomon")
+        yield Aws(
+            dynamodb=dynamodb,
+            sqs=sqs,
+            scheduler=scheduler,
+            queues=queues,
+            dead_letter_queue_url=_queue(sqs, "dead-letters")[0],
+            **tables,
+        )
+
+
+def _queue(sqs: Any, name: str) -> tuple[str, str]:
+    url = sqs.create_queue(QueueName=name)["QueueUrl"]
+    return url, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]

@@ -1,0 +1,131 @@
+"""Runs the real use cases over the in-memory ports in virtual time: queue, consumers, and the sweep each minute."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from functions.domain.caller import Caller, Role
+from functions.domain.definition import Priority
+from functions.domain.errors import GnomonError
+from functions.domain.hint import Hint
+from functions.domain.job import Job
+from functions.ports import Clock, JobStore, RunHistory
+from functions.usecases.executor import Handled, handle_hint
+from functions.usecases.jobs import JobDraft, create_job
+from functions.usecases.services import Executor, Services
+from functions.usecases.sweep import Swept, sweep
+from tests.factories import make_document
+from tests.fakes import Delivery, World
+from tests.faults import Crash
+
+VISIBILITY = 540
+"""Seconds after which a message comes back that was taken and not deleted."""
+SCHEDULER = Caller(id="alice", owner="team-a", roles=frozenset({Role.SCHEDULER}))
+ADMIN = Caller(id="root", owner="root", roles=frozenset({Role.ADMIN}))
+VIEWER = Caller(id="victor", owner="victor", roles=frozenset({Role.VIEWER}))
+
+
+def middle(low: float, high: float) -> float:
+    """A jitter that changes nothing."""
+    return (low + high) / 2
+
+
+class Driver:
+    """One world, driven. Every delivery runs to its end before the next: races are made by faults and by hand."""
+
+    def __init__(
+        self,
+        world: World | None = None,
+        *,
+        sweeps: bool = True,
+        jobs: JobStore | None = None,
+        history: RunHistory | None = None,
+    ) -> None:
+        """`jobs` and `history` put adapters in the place of the fakes."""
+        self.world = world or World()
+        self.sweeps = sweeps
+        self.handled: list[Handled] = []
+        self.crashes = 0
+        marks = itertools.count(1)
+        shared: dict[str, Any] = {
+            "jobs": jobs or self.world.jobs,
+            "history": history or self.world.history,
+            "timetable": self.world.timetable,
+            "clock": self.world.clock,
+            "new_write_id": lambda: f"w{next(marks)}",
+        }
+        self.executor = Executor(**shared, targets=self.world.targets, uniform=middle)
+        self.services = Services(**shared, idempotency=self.world.idempotency, owners=self.world.owners)
+        self._next_sweep = self.world.clock.now() + 60
+
+    @property
+    def clock(self) -> Clock:
+        return self.world.clock
+
+    def create(
+        self, *, caller: Caller = SCHEDULER, payload: str = "{}", enabled: bool | None = None, **document: Any
+    ) -> Job:
+        draft = JobDraft(document=make_document(**document), payload=payload, enabled=enabled)
+        return create_job(self.services, caller, draft).job
+
+    def row(self, job_id: str) -> Job:
+        row = self.services.jobs.get(job_id)
+        assert row is not None
+        return row
+
+    def deliver(self, delivery: Delivery) -> Handled | None:
+        """One consumer takes one message; a consumer that dies leaves it to come back."""
+        try:
+            handled = handle_hint(self.executor, delivery.hint)
+        except Crash:
+            self.crashes += 1
+            self.world.timetable.duplicate(delivery, later=self.clock.now() - delivery.visible_at + VISIBILITY)
+            return None
+        except GnomonError:
+            self.world.timetable.duplicate(delivery, later=self.clock.now() - delivery.visible_at + VISIBILITY)
+            return None
+        self.handled.append(handled)
+        return handled
+
+    def deliver_hint(self, hint: Hint) -> Handled | None:
+        """A message that nobody armed: a very late copy."""
+        return self.deliver(Delivery(hint, 0, Priority.NORMAL, self.clock.now()))
+
+    def sweep_now(self) -> Swept | None:
+        try:
+            return sweep(self.executor, deadline=self.clock.now() + 50, shuffle=lambda _: None, parallel=1)
+        except Crash:
+            self.crashes += 1
+            return None
+
+    def call(self, action: Callable[[], Any]) -> Any:
+        """A caller's request to a function that may die in it."""
+        try:
+            return action()
+        except Crash:
+            self.crashes += 1
+            return None
+
+    def run_until(self, instant: float, *, limit: int = 20_000) -> None:
+        """Let everything that is due until `instant` happen, in the order of time."""
+        clock = self.world.clock
+        for _ in range(limit):
+            visible = self.world.timetable.next_visible()
+            at = min(visible if visible is not None else instant, self._next_sweep if self.sweeps else instant)
+            if at > instant or (visible is None and not self.sweeps) or at >= instant:
+                break
+            clock.time = max(clock.time, at)
+            if self.sweeps and self._next_sweep <= clock.time:
+                self._next_sweep += 60
+                self.sweep_now()
+                continue
+            for delivery in self.world.timetable.take_due():
+                self.deliver(delivery)
+        else:
+            raise AssertionError(f"no rest after {limit} steps")
+        clock.time = max(clock.time, instant)
+
+    def run(self, seconds: float) -> None:
+        self.run_until(self.clock.now() + seconds)

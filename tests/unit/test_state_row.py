@@ -1,0 +1,274 @@
+"""The rules of PROTOCOL section 3, checked after every single write from randomly reached rows."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from functions.domain.errors import GnomonError
+from functions.domain.execution import ExecutionError, ExecutionStatus
+from functions.domain.hint import Hint
+from functions.domain.ids import is_manual, slot_id
+from functions.domain.job import HINT_SLACK, Job, Outcome, RunState
+from functions.domain.outcome import TargetAnswer
+from functions.domain.visit import WAKE_BACKOFF_MAX
+from functions.usecases.actions import (
+    cancel_execution,
+    cancel_job,
+    delete_job,
+    execute_job,
+    pause_job,
+    resume_job,
+    retry_job,
+)
+from functions.usecases.jobs import JobDraft, change_job
+from tests.driver import ADMIN, Driver
+from tests.factories import make_document
+from tests.faults import Crash, Faults
+from tests.fakes import World
+
+
+def check_row(driver: Driver, row: Job) -> None:
+    """What must hold of a row after every single write."""
+    world, now = driver.world, int(driver.clock.now())
+    bound = row.bound(now)
+    assert (row.attention_at is None) == (bound is None), "attention is absent exactly at rest"
+    if row.attention_at is not None and bound is not None and row.attention_at > bound:
+        assert row.wakes > 0, f"attention {row.attention_at} is later than {bound}"
+        assert row.attention_at <= now + WAKE_BACKOFF_MAX
+        leases = [run.lease_expires_at or 0 for run in row.runs.values() if run.state is RunState.RUNNING]
+        assert all(row.attention_at <= lease for lease in leases), "a lease's bound never moves"
+    if row.next_slot is not None and row.last_slot is not None:
+        assert row.next_slot > row.last_slot
+    definition = world.jobs.get(row.id).definition
+    if row.next_slot is not None and definition is not None and definition.schedule.recurring:
+        assert definition.schedule.next_after(row.next_slot - 1) == row.next_slot
+    states = [run.state for run in row.runs.values()]
+    active = [state for state in states if state is not RunState.QUEUED]
+    if RunState.QUEUED in states:
+        assert active, "a queued run waits for another"
+    scheduled = [slot for slot, run in row.runs.items() if not is_manual(slot) and not run.manual]
+    started = {key[1] for key in world.history.executions if key[0] == row.id} | set(row.runs)
+    if row.gap is not None:
+        gap = row.gap
+        within = [slot for slot in started if not is_manual(slot) and slot_id(gap.first) <= slot <= slot_id(gap.last)]
+        cancelled = [
+            slot
+            for slot in within
+            if all(e.status is ExecutionStatus.CANCELLED for e in world.history.of(row.id) if e.slot_id == slot)
+        ]
+        assert within == cancelled or not within, "no slot is skipped and started"
+    for slot, run in row.runs.items():
+        if run.state is RunState.WAITING and run.attempt > 0:
+            past = world.history.get(row.id, slot, run.attempt)
+            assert past is not None, "an attempt is in history before the next one waits"
+            if not run.manual and row.brake_count < 300:
+                assert run.due_at == past.next_retry_at
+        if run.state is RunState.RUNNING and run.attempt > 1:
+            assert world.history.get(row.id, slot, run.attempt - 1) is not None
+        assert run.fence <= row.fence
+    fences = [run.fence for run in row.runs.values() if run.state is RunState.RUNNING]
+    assert len(fences) == len(set(fences)), "fences are job-wide"
+    del scheduled
+
+
+def check_history(driver: Driver) -> None:
+    completed: dict[tuple[str, str], int] = {}
+    for (job_id, slot, _), execution in driver.world.history.executions.items():
+        if execution.status is ExecutionStatus.COMPLETED:
+            completed[job_id, slot] = completed.get((job_id, slot), 0) + 1
+    assert all(count == 1 for count in completed.values()), "a slot completes once"
+    calls = [(call.job_id, call.slot_id, call.attempt) for call in driver.world.targets.calls]
+    assert len(calls) == len(set(calls)), "an attempt is called once by us"
+
+
+SCHEDULES: list[dict[str, Any]] = [
+    {"schedule": {"type": "interval", "everySeconds": 60}},
+    {"schedule": {"type": "interval", "everySeconds": 7}},
+    {"schedule": {"type": "cron", "expression": "*/2 * * * *"}},
+    {"schedule": {"type": "once", "at": "2027-01-15T08:00:30Z"}},
+    {"schedule": {"type": "interval", "everySeconds": 60}, "spreadSeconds": 20},
+    {"schedule": {"type": "interval", "everySeconds": 30}, "maxRuns": 3},
+]
+POLICIES: list[dict[str, Any]] = [
+    {"overlapPolicy": overlap, "misfirePolicy": misfire, "retryConfig": retry}
+    for overlap in ("skip", "allow", "queue")
+    for misfire in ("run_once", "skip", "run_all")
+    for retry in ({"maxRetries": 0}, {"maxRetries": 2, "initialDelaySeconds": 5, "jitter": 0})
+]
+
+
+class Story:
+    """One random life of a job; `choose` draws everything that is not fixed."""
+
+    def __init__(self, choose: random.Random) -> None:
+        self.choose = choose
+        self.world = World(faults=Faults())
+        self.driver = Driver(self.world)
+        self.world.targets.answers = [self.answer]
+        self.world.faults.on_step = self.after
+        document = dict(choose.choice(SCHEDULES)) | choose.choice(POLICIES)
+        self.job = self.driver.create(**document, enabled=choose.random() > 0.1)
+        self.nested = 0
+
+    def answer(self, _: Any) -> TargetAnswer:
+        if self.nested < 2 and self.choose.random() < 0.5:  # a call takes time, and others act in it
+            self.nested += 1
+            self.step()
+            self.nested -= 1
+        self.world.clock.advance(self.choose.choice([0, 1, 20, 200]))
+        if self.choose.random() < 0.15:
+            raise Crash("the owner dies in the call")
+        if self.choose.random() < 0.5:
+            return TargetAnswer(status=ExecutionStatus.COMPLETED, result="1")
+        error = ExecutionError(code="HTTP_503", message="no")
+        return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=self.choose.random() < 0.9)
+
+    def after(self, when: str, name: str) -> None:
+        if when == "after" and name in ("jobs.save", "jobs.create"):
+            for row in self.world.jobs.rows.values():
+                check_row(self.driver, row)
+        if when == "before" and name == "jobs.save" and self.nested < 2 and self.choose.random() < 0.2:
+            self.nested += 1  # somebody else writes between our read and our write
+            self.step()
+            self.nested -= 1
+        if self.choose.random() < 0.03:
+            raise Crash(f"{when} {name}")
+
+    def step(self) -> None:
+        job_id = self.job.id
+        armed = self.world.timetable.armed
+        services = self.driver.services
+        action = self.choose.choice(
+            ["run"] * 6
+            + ["deliver"] * 4
+            + [
+                "duplicate",
+                "drop",
+                "early",
+                "stale",
+                "sweep",
+                "pause",
+                "resume",
+                "resume",
+                "patch",
+                "tag",
+                "execute",
+                "retry",
+                "cancel_execution",
+            ]
+            + (["cancel"] if self.choose.random() < 0.2 else [])
+            + (["delete"] if self.choose.random() < 0.1 else [])
+        )
+        with contextlib.suppress(GnomonError, Crash):
+            match action:
+                case "run":
+                    self.world.clock.advance(self.choose.choice([1, 10, 31, 65, 400]))
+                    for delivery in self.world.timetable.take_due():
+                        self.driver.deliver(delivery)
+                case "deliver" if armed:
+                    delivery = self.choose.choice(armed)
+                    self.world.timetable.drop(delivery)
+                    self.world.clock.time = max(self.world.clock.time, delivery.visible_at)
+                    self.driver.deliver(delivery)
+                case "duplicate" if armed:
+                    self.world.timetable.duplicate(self.choose.choice(armed), later=self.choose.choice([0, 1, 90]))
+                case "drop" if armed:
+                    self.world.timetable.drop(self.choose.choice(armed))
+                case "early" if armed:
+                    self.driver.deliver(self.choose.choice(armed))
+                case "stale":
+                    slot = self.choose.choice([*self.driver.row(job_id).runs, slot_id(int(self.driver.clock.now()))])
+                    self.driver.deliver_hint(Hint(job_id, slot, self.choose.choice([1, 2, 3])))
+                case "sweep":
+                    self.world.clock.advance(self.choose.choice([0, 30, 60]))
+                    self.driver.sweep_now()
+                case "pause":
+                    pause_job(services, ADMIN, job_id)
+                case "resume":
+                    resume_job(services, ADMIN, job_id)
+                case "patch":
+                    document = dict(self.choose.choice(SCHEDULES)) | self.choose.choice(POLICIES)
+                    draft = JobDraft(document=make_document(**document), payload='{"a":1}')
+                    change_job(services, ADMIN, job_id, change=lambda _: draft)
+                case "tag":
+                    change_job(
+                        services,
+                        ADMIN,
+                        job_id,
+                        change=lambda row: JobDraft(
+                            document={**row.defined.document, "tags": [str(self.choose.random())]}, payload="1"
+                        ),
+                    )
+                case "execute":
+                    execute_job(services, ADMIN, job_id)
+                case "retry":
+                    retry_job(services, ADMIN, job_id, delay_seconds=self.choose.choice([0, 30]))
+                case "cancel_execution":
+                    for slot, run in self.driver.row(job_id).runs.items():
+                        attempt = run.attempt + (run.state is not RunState.RUNNING)
+                        cancel_execution(services, ADMIN, f"{job_id}-{slot}-{attempt:04d}")
+                        break
+                case "cancel":
+                    cancel_job(services, ADMIN, job_id)
+                case "delete":
+                    delete_job(services, ADMIN, job_id)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(min_value=0, max_value=2**48), steps=st.integers(min_value=1, max_value=60))
+def test_every_write_keeps_the_rules_of_the_row(seed: int, steps: int) -> None:
+    try:
+        story = Story(random.Random(seed))
+    except Crash:
+        return
+    for _ in range(steps):
+        story.step()
+        check_history(story.driver)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(min_value=0, max_value=2**48), steps=st.integers(min_value=1, max_value=40))
+def test_after_any_story_every_due_slot_gets_its_outcome(seed: int, steps: int) -> None:
+    """The faults stop; within lease + 2 minutes nothing that was due is without an outcome, and all runs end."""
+    try:
+        story = Story(random.Random(seed))
+    except Crash:
+        return
+    for _ in range(steps):
+        story.step()
+    driver, world = story.driver, story.world
+    world.faults.disarm()
+    world.targets.answers = [TargetAnswer(status=ExecutionStatus.COMPLETED)]
+    with contextlib.suppress(GnomonError):
+        resume_job(driver.services, ADMIN, story.job.id)
+    row = driver.row(story.job.id)
+    settle = 75 + 120 + WAKE_BACKOFF_MAX + 600
+    driver.run(settle)
+    row = driver.row(story.job.id)
+    now = driver.clock.now()
+    for slot, run in row.runs.items():
+        assert (run.lease_expires_at or run.due_at or now) >= now - 200, f"{slot} is stuck: {run}"
+    if row.next_due is not None and not row.paused:
+        assert row.next_due >= now - 200, "the next slot is long due"
+    if row.last_run is not None and not row.cancelled:
+        assert row.last_run.outcome in tuple(Outcome)
+
+
+@pytest.mark.case(33)
+def test_a_duplicated_hint_breeds_no_second_chain() -> None:
+    driver = Driver()
+    job = driver.create(schedule={"type": "cron", "expression": "* * * * *"})
+    driver.world.timetable.duplicate(driver.world.timetable.armed[0])
+    driver.run(3601)
+    assert len(driver.world.timetable.hints(job.id)) == 1
+    assert len(driver.world.targets.calls) == 60
+
+
+def test_slack_is_the_protocols() -> None:
+    assert HINT_SLACK == 30
