@@ -12,6 +12,9 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Self
 
+TELEMETRY_VARIABLES = ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_LOG_LEVEL")
+"""Every function has these beside its settings; Powertools' logger reads them itself."""
+
 
 class SettingError(Exception):
     """A variable of the environment is missing or cannot be read; the message names it."""
@@ -74,6 +77,7 @@ class ApiSettings(_Settings):
     executions_table: str
     idempotency_table: str
     coordination_table: str
+    retention_days: int
     run_queues: RunQueues
     schedule_group: str
     scheduler_role_arn: str

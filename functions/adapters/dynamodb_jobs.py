@@ -54,6 +54,9 @@ ATTENTION_PAGE = 100
 BATCH_ROUNDS = 10
 """How often what a batch read left unprocessed is asked for again."""
 
+ATTENTION_PAGE = 200
+"""Jobs a page of the attention index; one index item is under 150 bytes."""
+
 
 class DynamoDbJobs:
     """JobStore over one table."""

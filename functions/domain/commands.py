@@ -24,7 +24,7 @@ from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ending import ended_from_outside
 from functions.domain.ids import slot_id
 from functions.domain.instants import rfc3339
-from functions.domain.job import HINT_SLACK, ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
 
 MAX_ATTEMPTS = 9_999
 """Attempts of one run: an execution's id has four digits for them."""
@@ -82,16 +82,15 @@ def decide_resume(job: Job, *, now: float, write_id: str) -> Write | Drop:
     return Write(job=row, reason="RESUMED", flush=flush, hints=waiting_hints(row))
 
 
-def decide_change(
-    job: Job, definition: Definition, *, enabled: bool | None, now: float, write_id: str
-) -> Write:
+def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now: float, write_id: str) -> Write:
     """Replace the definition. A waiting retry is kept, and uses the new definition at its next attempt.
 
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
     row = replace(_revised(job, write_id), definition=definition, wakes=0)
-    flush, hints = None, ()
+    flush: Gap | None = None
+    hints: tuple[Due, ...] = ()
     if _reschedules(job, definition):
         row, flush = _rescheduled(job, row, definition, now=now)
         hints = () if row.paused else next_hint(row)
@@ -118,14 +117,13 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str) -> Write:
         due_at=instant,
         manual=True,
     )
-    hints = (Due(slot, 1, instant),)
+    hints: tuple[Due, ...] = (Due(slot, 1, instant),)
     if job.runs:
         queued = _must_have_room(job, definition, may_queue=True)
         if queued:
             run, hints = replace(run, state=RunState.QUEUED, due_at=None), ()
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
-    at = instant + HINT_SLACK
-    row = replace(row, attention_at=at if job.attention_at is None else min(job.attention_at, at))
+    row = replace(row, attention_at=attention_no_later(row, instant))
     return Write(job=row, reason="RUN_REQUESTED", hints=hints)
 
 
@@ -148,6 +146,8 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
                 "Only a run that failed for good, or waits for its retry, can be retried: "
                 f"{'no run has ended yet' if last is None else f'the last run ended as {last.outcome.value}'}."
             )
+        if last.slot_id in job.runs:
+            raise ConflictError("The run is being retried just now.")
         if job.runs:
             _must_have_room(job, definition, may_queue=False)
         slot, attempt, fence = last.slot_id, last.attempt, last.fence

@@ -100,12 +100,12 @@ def waiting_hints(job: Job) -> tuple[Due, ...]:
 def pass_over(job: Job, schedule: Schedule, *, first: int, last: int, reason: SkipReason) -> tuple[Gap, Gap | None]:
     """Add the slots `first` … `last` to the row's gap; returns the new gap, and the old one where it must be put first.
 
-    A gap is extended only where the new slots follow it without another between, for the same reason.
+    A gap is extended only for the same reason, and where no slot was started since: it ends on the last slot taken.
     """
     count = schedule.count(first, last) if schedule.recurring else 1
     old = job.gap
     if old is None:
         return Gap(first=first, last=last, count=count, reason=reason), None
-    if old.reason is reason and schedule.recurring and schedule.next_after(old.last) == first:
+    if old.reason is reason and job.last_slot == old.last:
         return Gap(first=old.first, last=last, count=old.count + count, reason=reason), None
     return Gap(first=first, last=last, count=count, reason=reason), old

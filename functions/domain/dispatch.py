@@ -134,21 +134,15 @@ def _begin(job: Job, slot: int, definition: Definition, *, now: float, write_id:
     first = job.next_slot
     if first is not None and first < slot:
         before = definition.schedule.last_at_or_before(slot - 1)
-        gap, flush = pass_over(
-            job, definition.schedule, first=first, last=before or first, reason=SkipReason.MISFIRE
-        )
+        gap, flush = pass_over(job, definition.schedule, first=first, last=before or first, reason=SkipReason.MISFIRE)
         job = replace(job, gap=gap)
     job = _advance(job, slot, definition, started=True)
-    run = ActiveRun(
-        state=RunState.WAITING, attempt=0, attempt_limit=1 + definition.retry.max_retries, due_at=int(now)
-    )
+    run = ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1 + definition.retry.max_retries, due_at=int(now))
     if _braked(job, now):
         later = _after_brake(now)
         waiting = with_run(job, slot_id(slot), replace(run, due_at=later))
         row = replace(waiting, wakes=0, attention_at=attention_no_later(waiting, int(now)))
-        return Write(
-            job=row, reason="BRAKE", flush=flush, hints=(*next_hint(row), Due(slot_id(slot), 1, later))
-        )
+        return Write(job=row, reason="BRAKE", flush=flush, hints=(*next_hint(row), Due(slot_id(slot), 1, later)))
     row = _start(job, slot_id(slot), run, definition, now=now, write_id=write_id)
     return Write(job=row, reason="STARTED", flush=flush, hints=next_hint(row), starts=slot_id(slot))
 

@@ -76,7 +76,9 @@ def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -
         completed_at=round(now, 3),
         next_retry_at=None if final else math.ceil(now),
         reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
-        error=ExecutionError(code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."),
+        error=ExecutionError(
+            code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."
+        ),
     )
 
 
@@ -111,14 +113,15 @@ def ended_from_outside(
     )
 
 
-def decide_end(job: Job, execution: Execution, *, now: float) -> Write | Drop:
+def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Write | Drop:
     """Let the row follow what history says of an attempt (PROTOCOL, end step 3).
 
-    The run must still be the one that was decided about: running under that fence, or waiting to start that attempt.
+    The run must still be as its decider saw it: under `fence`, running that attempt or waiting to start it. The
+    history row may bear an older fence: a cancel that died after it, before the attempt started.
     """
     slot = execution.slot_id
     run = job.runs.get(slot)
-    if run is None or not _is_about(run, execution):
+    if run is None or run.fence != fence or not _is_about(run, execution):
         return Drop("NOT_MINE")
     instant = int(now)
     if execution.final:
@@ -148,8 +151,8 @@ def released(job: Job, now: int) -> Job:
 
 def _is_about(run: ActiveRun, execution: Execution) -> bool:
     if run.state is RunState.RUNNING:
-        return run.fence == execution.fence and run.attempt == execution.attempt
-    return run.attempt + 1 == execution.attempt and execution.final and execution.fence == run.fence
+        return run.attempt == execution.attempt
+    return execution.final and run.attempt + 1 == execution.attempt
 
 
 def _last_run(execution: Execution, *, now: int) -> LastRun:

@@ -61,7 +61,9 @@ def decide_visit(job: Job, *, now: float, feeding: bool) -> Recover | Quarantine
 
 def quarantined(job: Job, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
     """The history row that ends a run which could not be started."""
-    message = f"Woken {MAX_WAKES} times without a start: the job's stored definition cannot be read, or no function can."
+    message = (
+        f"Woken {MAX_WAKES} times without a start: the job's stored definition cannot be read, or no function can."
+    )
     return Execution(
         job_id=job.id,
         slot_id=slot,

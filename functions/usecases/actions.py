@@ -145,7 +145,7 @@ def _cancel_runs(services: Services, job: Job, *, now: float, mark: str) -> tupl
     for execution in executions_to_cancel(job, now=now, write_id=mark):
         stored = services.history.record(execution)
         if stored.status is not ExecutionStatus.CANCELLED:
-            job, settled = follow(services, job, stored), False
+            job, settled = follow(services, job, stored, fence=execution.fence), False
     if settled:
         return job, True
     return services.jobs.get(job.id) or job, False
@@ -174,7 +174,7 @@ def cancel_execution(services: Services, caller: Caller, execution_id: str) -> E
             write_id=services.new_write_id(),
         )
     )
-    follow(services, job, stored)
+    follow(services, job, stored, fence=run.fence)
     return _ended_already(stored, execution_id)
 
 
@@ -201,5 +201,3 @@ def _done(services: Services, job: Job, decided: Applied | Drop) -> Job:
         return job
     send(services, decided.job, decided.write.hints)
     return decided.job
-
-

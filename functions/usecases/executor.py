@@ -25,6 +25,8 @@ class Handled:
 
     reason: str
     execution: Execution | None = None
+    lateness: float | None = None
+    """Seconds from the instant the attempt was due to its start."""
 
 
 def handle_hint(executor: Executor, hint: Hint) -> Handled:
@@ -51,8 +53,17 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     send(executor, decision.job, decision.write.hints)
     if decision.write.starts is None:
         return Handled(decision.write.reason)
-    execution = _execute(executor, decision.job, decision.write.starts)
-    return Handled(decision.write.reason, execution)
+    slot = decision.write.starts
+    started_at = decision.job.runs[slot].started_at
+    lateness = None if started_at is None else started_at - _due_at(decision.before, slot)
+    return Handled(decision.write.reason, _execute(executor, decision.job, slot), lateness)
+
+
+def _due_at(before: Job, slot: str) -> int:
+    waiting = before.runs.get(slot)
+    if waiting is not None and waiting.due_at is not None:
+        return waiting.due_at
+    return slot_instant(slot) + before.spread
 
 
 def _execute(executor: Executor, job: Job, slot: str) -> Execution:
@@ -82,13 +93,16 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution:
             uniform=executor.uniform,
         )
     )
-    follow(executor, job, execution)
+    follow(executor, job, execution, fence=run.fence)
     return execution
 
 
-def follow(engine: Engine, job: Job, execution: Execution) -> Job:
-    """Let the job's row follow a history row, then send what that made due; returns the row as it then is."""
-    ended = apply(engine, job, lambda row, _: decide_end(row, execution, now=engine.clock.now()))
+def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job:
+    """Let the job's row follow the history row of the run seen under `fence`, then send what that made due.
+
+    Returns the row as this write left it; `job` where the run was no longer there.
+    """
+    ended = apply(engine, job, lambda row, _: decide_end(row, execution, fence=fence, now=engine.clock.now()))
     if isinstance(ended, Drop):
         return job
     send(engine, ended.job, ended.write.hints)

@@ -49,9 +49,7 @@ def job_history(
     if cursor is not None:
         return Page(items=page.items, cursor=page.cursor)
     recorded = {(entry.slot_id, entry.attempt) for entry in page.items if isinstance(entry, Execution)}
-    active: list[HistoryEntry] = [
-        entry for entry in _active(job) if (entry.slot_id, entry.attempt) not in recorded
-    ]
+    active: list[HistoryEntry] = [entry for entry in _active(job) if (entry.slot_id, entry.attempt) not in recorded]
     return Page(items=[*active, *_pending_gap(job, services.clock.now(), page), *page.items], cursor=page.cursor)
 
 
@@ -97,7 +95,5 @@ def _pending_gap(job: Job, now: float, page: Page[Execution | SkippedSlots]) -> 
     ):
         return []
     return [
-        SkippedSlots(
-            job_id=job.id, first=gap.first, last=gap.last, count=gap.count, reason=gap.reason, recorded_at=now
-        )
+        SkippedSlots(job_id=job.id, first=gap.first, last=gap.last, count=gap.count, reason=gap.reason, recorded_at=now)
     ]

@@ -71,16 +71,31 @@ class JobFilters:
         )
 
 
-def create_job(services: Services, caller: Caller, draft: JobDraft, *, key: IdempotencyKey | None = None) -> Created:
+def create_job(
+    services: Services,
+    caller: Caller,
+    draft: JobDraft,
+    *,
+    key: IdempotencyKey | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Created:
     """Create a job; with a key, the same request again finds the job that the first one made, or makes it.
 
     The id is drawn first and kept under the key, so it is the same whether the first request finished, crashed or
-    still runs. Raises ForbiddenError, InvalidFieldError, IdempotencyKeyReusedError.
+    still runs. `check` raises InvalidFieldError for what is refused by now; it does not refuse a request whose job
+    was made while it was still allowed. Raises ForbiddenError, InvalidFieldError, IdempotencyKeyReusedError.
     """
     caller.must_write()
     now = services.clock.now()
     job_id, replayed = new_job_id(), False
-    job = _drafted(services, caller, draft, job_id=job_id, now=now)
+    try:
+        check()
+        job = _drafted(services, caller, draft, job_id=job_id, now=now)
+    except InvalidFieldError:
+        made = None if key is None else _made_before(services, key, now=now)
+        if made is None:
+            raise
+        return Created(made, replayed=True)
     if key is not None:
         claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[job_id], now=now)
         job_id, replayed = claim.ids[0], claim.replayed
@@ -88,11 +103,21 @@ def create_job(services: Services, caller: Caller, draft: JobDraft, *, key: Idem
             job = _drafted(services, caller, draft, job_id=job_id, now=now)
     services.owners.register(caller.owner)
     try:
-        services.jobs.create(job)
+        job = services.jobs.create(job)
     except JobExistsError:
         return Created(read_job(services, caller, job_id), replayed=True)
     send(services, job, hints_of_new_job(job))
     return Created(job, replayed)
+
+
+def _made_before(services: Services, key: IdempotencyKey, *, now: float) -> Job | None:
+    """The job that an earlier request with this key made; None when there is none, and then nothing is kept."""
+    claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[new_job_id()], now=now)
+    if not claim.replayed:
+        services.idempotency.release(key.scope, key.key, claim)
+        return None
+    job = services.jobs.get(claim.ids[0])
+    return None if job is None or job.deleted_at is not None else job
 
 
 def _drafted(services: Services, caller: Caller, draft: JobDraft, *, job_id: str, now: float) -> Job:
@@ -240,5 +265,3 @@ def disarm_replaced(services: Services, applied: Applied) -> None:
     for due in armed_hints(applied.before):
         if due not in kept:
             services.timetable.disarm(Hint(applied.job.id, due.slot_id, due.attempt), due_at=due.due_at)
-
-

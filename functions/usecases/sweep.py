@@ -94,9 +94,11 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
         return "NO_SUCH_JOB"
     done = "WATCHED"
     for _ in range(len(job.runs) + 1):
-        decision = apply(engine, job, lambda row, _: decide_visit(row, now=engine.clock.now(), feeding=feeding))
+        decision: Applied | Recover | Quarantine | Drop = apply(
+            engine, job, lambda row, _: decide_visit(row, now=engine.clock.now(), feeding=feeding)
+        )
         if isinstance(decision, Recover):
-            job = follow(engine, job, _recover(engine, job.id, decision))
+            job = follow(engine, job, _recover(engine, job.id, decision), fence=decision.run.fence)
             done = "RECOVERED"
             continue
         if isinstance(decision, Quarantine):
@@ -114,17 +116,11 @@ def _recover(engine: Engine, job_id: str, decision: Recover) -> Execution:
     recorded = engine.history.get(job_id, slot, run.attempt)
     if recorded is not None:
         return recorded
-    return engine.history.record(
-        lost(job_id, slot, run, now=engine.clock.now(), write_id=engine.new_write_id())
-    )
+    return engine.history.record(lost(job_id, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
 
 
 def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
     for slot, run in decision.due:
-        engine.history.record(
-            quarantined(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id())
-        )
-    ended = apply(
-        engine, job, lambda row, _: after_quarantine(row, decision.due, now=engine.clock.now())
-    )
+        engine.history.record(quarantined(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
+    ended = apply(engine, job, lambda row, _: after_quarantine(row, decision.due, now=engine.clock.now()))
     return ended.write.reason if isinstance(ended, Applied) else ended.reason

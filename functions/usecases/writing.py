@@ -28,9 +28,7 @@ class Applied:
     write: Write
 
 
-def apply(
-    engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other]
-) -> Applied | Other:
+def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other]) -> Applied | Other:
     """Decide from `job` and write; whoever loses the race decides again from the row that won it.
 
     `decide` gets the row and the write's fresh mark. What it returns besides a Write is returned as it is.

@@ -265,7 +265,7 @@ def test_a_duplicated_hint_breeds_no_second_chain() -> None:
     driver = Driver()
     job = driver.create(schedule={"type": "cron", "expression": "* * * * *"})
     driver.world.timetable.duplicate(driver.world.timetable.armed[0])
-    driver.run(3600)
+    driver.run(3601)
     assert len(driver.world.timetable.hints(job.id)) == 1
     assert len(driver.world.targets.calls) == 60
 

@@ -1,0 +1,80 @@
+# Everything a person or CI runs. Needs Python 3.11 or newer (with venv) and make; the rest is set up in this folder.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build synth format lint types imports templates tests check e2e test up down demo bench ci lock clean
+MAKEFLAGS += --no-print-directory
+
+STAGE ?= dev
+STAGES := local dev prod
+ARGS ?=
+
+# The newest Python that works and can make environments; `make PYTHON=/path/to/python …` chooses another.
+CANDIDATES = "$(PYTHON)" python3.14 python3.13 python3.12 python3.11 python3 python
+BASE = $$(sh gnomon/local/find_python.sh $(CANDIDATES))
+IN := .venv/bin/python -m gnomon.local.toolchain run
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install everything that is needed, locked, into .venv and .local (again only what changed)
+	@python=$(BASE) && PYTHONPATH=. "$$python" -m gnomon.local.toolchain setup
+
+build: setup ## Package the functions with their dependencies for a stage (STAGE=dev) into .build
+	@$(IN) python -m infra.bundle --stage $(STAGE)
+
+synth: setup ## Synthesize every stage in an empty environment into .build/synth; cdk-nag has its say
+	@$(IN) python -m gnomon.local.synth $(STAGES)
+
+format: setup ## Rewrite the sources in the one format
+	@$(IN) ruff format .
+	@$(IN) ruff check --fix .
+
+lint: setup ## Format and lint, without changing anything
+	@$(IN) ruff format --check .
+	@$(IN) ruff check .
+
+types: setup ## Strict types
+	@$(IN) mypy
+
+imports: setup ## Imports go one way
+	@$(IN) lint-imports
+
+templates: synth ## The synthesized templates, by cfn-lint (W3005: DependsOn that the CDK adds to be sure)
+	@$(IN) cfn-lint --ignore-checks W3005 --template .build/synth/*/*.template.json
+
+tests: setup ## All tests but those that need the stack (ARGS="-k cron")
+	@$(IN) pytest -n 2 -m "not e2e" $(ARGS)
+
+check: lint types imports templates tests ## Everything that needs no running stack
+
+e2e: setup ## End-to-end tests, on the running stack or on one of their own (ARGS="-k cron")
+	@$(IN) python -m gnomon.local.e2e -- $(ARGS)
+
+test: setup ## Set up and run all tests, end to end included
+	@$(MAKE) tests
+	@$(MAKE) e2e
+
+up: setup ## Start the local stack, or bring it up to date; returns when it is ready (GNOMON_PORT=4566)
+	@$(IN) python -m gnomon.local.stack
+
+down: ## Stop the local stack and remove its state
+	@python=$(BASE) && PYTHONPATH=. "$$python" -m gnomon.local.emulator
+
+demo: setup ## The whole product in two minutes: stack, jobs, retries, history
+	@$(IN) python -m gnomon.local.demo
+
+bench: setup ## Print the budgets of DESIGN: times, calls and costs
+	@$(IN) python -m bench
+
+ci: ## What CI runs: check, then end to end on a stack of its own; leaves nothing running
+	@$(MAKE) check
+	@$(IN) python -m gnomon.local.e2e --fresh -- $(ARGS)
+
+lock: setup ## Resolve the requirements anew into the lock files (ARGS=--upgrade for newer versions)
+	@$(IN) python -m gnomon.local.lock $(ARGS)
+
+clean: ## Stop every local stack of this folder and remove everything that was made
+	@python=$(BASE) && PYTHONPATH=. "$$python" -m gnomon.local.emulator --all
+	@rm -rf .local .build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage htmlcov
+	@if [ -h .venv ]; then echo ".venv is a link and stays"; else rm -rf .venv; fi
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

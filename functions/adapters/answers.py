@@ -1,0 +1,50 @@
+"""Answers of targets in the words of the domain: each kind of failure with its code and whether it may be retried."""
+
+from __future__ import annotations
+
+import re
+from email.utils import parsedate_to_datetime
+
+from functions.domain.execution import ExecutionError, ExecutionStatus
+from functions.domain.outcome import TargetAnswer
+
+MESSAGE_CHARACTERS = 1_000
+"""Longest message of an error."""
+
+_RETRYABLE_4XX = frozenset({408, 425, 429})
+_LONGEST_WAIT = 10**9
+
+
+def completed(result: str | None) -> TargetAnswer:
+    return TargetAnswer(status=ExecutionStatus.COMPLETED, result=result)
+
+
+def failed(code: str, message: str, *, retryable: bool = True, retry_after: int | None = None) -> TargetAnswer:
+    error = ExecutionError(code=code, message=_cut(message))
+    return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=retryable, retry_after=retry_after)
+
+
+def timed_out(seconds: int) -> TargetAnswer:
+    error = ExecutionError(code="TIMEOUT", message=f"no answer within {seconds} s")
+    return TargetAnswer(status=ExecutionStatus.TIMED_OUT, error=error)
+
+
+def is_retryable_status(status: int) -> bool:
+    """Whether an HTTP status may be answered by a retry: not 4xx, except 408, 425 and 429 (DESIGN.md section 4)."""
+    return not 400 <= status < 500 or status in _RETRYABLE_4XX
+
+
+def retry_after(value: str | None, *, now: float) -> int | None:
+    """Seconds a `Retry-After` header asks for (RFC 9110, section 10.2.3); None when it has no known form."""
+    text = (value or "").strip()
+    if re.fullmatch(r"[0-9]+", text):
+        return min(int(text[:10]), _LONGEST_WAIT) if len(text.lstrip("0")) <= 10 else _LONGEST_WAIT
+    try:
+        at = parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0, min(round(at - now), _LONGEST_WAIT))
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= MESSAGE_CHARACTERS else f"{message[: MESSAGE_CHARACTERS - 1]}…"

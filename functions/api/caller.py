@@ -1,0 +1,45 @@
+"""Who calls, from the claims of the token that API Gateway has checked (signature, issuer, expiry, client)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from functions.api.problems import UnauthorizedError
+from functions.domain.caller import Caller, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+TEAM_PREFIX = "team-"
+_GROUP_ROLES = {"admin": Role.ADMIN, "scheduler": Role.SCHEDULER, "viewer": Role.VIEWER}
+_SCOPE_ROLES = {"gnomon/read": Role.READER, "gnomon/write": Role.SCHEDULER, "gnomon/admin": Role.ADMIN}
+
+
+def caller_of(claims: Mapping[str, Any] | None) -> Caller:
+    """The caller these claims name; raises UnauthorizedError for anything but an access token.
+
+    A machine is told from a user by what only users' tokens have: a `username`. A user's scopes give no role.
+    """
+    if claims is None or claims.get("token_use") != "access":
+        raise UnauthorizedError
+    subject = claims.get("sub") or claims.get("client_id")
+    if not isinstance(subject, str):
+        raise UnauthorizedError
+    groups = _groups(claims.get("cognito:groups"))
+    if not groups and "username" not in claims and subject == claims.get("client_id"):
+        scopes = str(claims.get("scope", "")).split()
+        return Caller(id=subject, owner=subject, roles=_roles(scopes, _SCOPE_ROLES))
+    teams = sorted(group for group in groups if group.startswith(TEAM_PREFIX) and group != TEAM_PREFIX)
+    return Caller(id=subject, owner=teams[0] if teams else subject, roles=_roles(groups, _GROUP_ROLES))
+
+
+def _roles(names: Iterable[str], known: Mapping[str, Role]) -> frozenset[Role]:
+    return frozenset(known[name] for name in names if name in known) or frozenset({Role.VIEWER})
+
+
+def _groups(claim: Any) -> list[str]:
+    """HTTP APIs pass a list claim as one string, `[a b]`."""
+    if isinstance(claim, str):
+        inner = claim[1:-1] if claim.startswith("[") and claim.endswith("]") else claim
+        return inner.split()
+    return [str(group) for group in claim] if isinstance(claim, list) else []

@@ -1,0 +1,90 @@
+"""From a job's JSON to the draft of it that the use cases take: every check that needs no stored state."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from functions.api.body import payload_text
+from functions.api.merge_patch import merge
+from functions.api.schemas import JobBody
+from functions.api.validation import validated
+from functions.domain.schedule import Schedule
+from functions.domain.target import check_target, masked_target, unmasked
+from functions.usecases.jobs import JobDraft
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from functions.domain.job import Job
+    from functions.domain.target import TargetRules
+    from functions.ports import Clock
+
+_ANY_JOB = "00000000-0000-4000-8000-000000000000"
+"""Stands for the id that is not drawn yet: a schedule is valid for every id or for none."""
+_APART = ("payload", "enabled")
+_TIMING = ("schedule", "startAt", "endAt", "maxRuns", "spreadSeconds")
+"""Fields whose change makes the schedule another one; unchanged, a one-time job's past instant is no error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftReader:
+    """Reads the bodies of create, replace and patch."""
+
+    rules: TargetRules
+    check_address: Callable[[str], None]
+    """Raises InvalidFieldError for a URL that does not lead to public addresses; asks the DNS."""
+    clock: Clock
+
+    def new(self, body: Any) -> JobDraft:
+        """The draft of a new job, by its shape. Raises InvalidRequestError, InvalidFieldError, PayloadTooLargeError."""
+        return self._shaped(body, before=None)
+
+    def check_new(self, draft: JobDraft) -> None:
+        """What the shape does not say: times, zones, the stage's rules for targets. Raises InvalidFieldError."""
+        self._check(draft.document, None)
+
+    def replaced(self, body: Any) -> Callable[[Job], JobDraft]:
+        """What PUT makes of a job: the body; `***` of a masked header keeps the stored value."""
+        return lambda job: self._draft(body, before=job)
+
+    def patched(self, patch: Any) -> Callable[[Job], JobDraft]:
+        """What PATCH makes of a job: its document as a client sees it, changed as RFC 7386 says."""
+
+        def change(job: Job) -> JobDraft:
+            definition = job.defined
+            shown: dict[str, Any] = {**definition.document, "target": masked_target(definition.target)}
+            if isinstance(patch, dict):
+                if "payload" in patch:
+                    shown["payload"] = json.loads(definition.payload)
+                kept = None if "payload" in patch else definition.payload
+                return self._draft(merge(shown, patch), before=job, kept_payload=kept)
+            return self._draft(patch, before=job)
+
+        return change
+
+    def _draft(self, body: Any, *, before: Job, kept_payload: str | None = None) -> JobDraft:
+        draft = self._shaped(body, before=before, kept_payload=kept_payload)
+        self._check(draft.document, before)
+        return draft
+
+    def _shaped(self, body: Any, *, before: Job | None, kept_payload: str | None = None) -> JobDraft:
+        validated(JobBody, body)
+        payload = payload_text(body.get("payload")) if kept_payload is None else kept_payload
+        document = {name: value for name, value in body.items() if name not in _APART}
+        stored = None if before is None or before.definition is None else before.definition
+        document["target"] = unmasked(document["target"], None if stored is None else stored.target)
+        return JobDraft(document=document, payload=payload, enabled=body.get("enabled"))
+
+    def _check(self, document: Mapping[str, Any], before: Job | None) -> None:
+        now = self.clock.now()
+        unchanged: Mapping[str, Any] = before.definition.document if before and before.definition else {}
+        if before is None or any(document.get(name) != unchanged.get(name) for name in _TIMING):
+            job_id, created_at = (_ANY_JOB, int(now)) if before is None else (before.id, before.created_at)
+            Schedule.read(document, job_id=job_id, created_at=created_at).check(now=now)
+        target = document["target"]
+        if target != unchanged.get("target"):
+            check_target(target, self.rules)
+            if target["type"] == "http":
+                self.check_address(target["url"])

@@ -1,0 +1,123 @@
+"""The OpenAPI document, from the routes themselves. `python -m functions.api > docs/openapi.json` writes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from functions.api.openapi_operations import OPERATIONS, Operation
+from functions.api.openapi_schemas import EXECUTION_ID, JOB_ID, Schema, ref, schemas
+from functions.api.problems import FAULT, PROBLEMS
+from functions.api.request import JSON_TYPE
+from functions.api.route import Access, Route
+
+API_VERSION = "1.0.0"
+"""Version of the contract, not of a deployment."""
+
+_PATH_PARAMETERS = {"jobId": JOB_ID, "executionId": EXECUTION_ID}
+_ALWAYS = (400, 401, 405, 406, 429, 500, 503)
+_ALWAYS_PUBLIC = (400, 405, 406, 500)
+_BY_GATEWAY = (401, 413, 429, 500, 503)
+_DESCRIPTIONS = {
+    400: "The request is not valid; `details` names every field.",
+    401: "No access token, or one that is not valid.",
+    403: "Your role does not allow it, or the job is another owner's.",
+    404: "Nothing here, or nothing you may see.",
+    405: "This path does not take this method.",
+    406: "Only JSON of version 1 is answered.",
+    409: "The job's state does not allow it.",
+    412: "The job was changed since its ETag was the one in `If-Match`.",
+    413: "The body is over 256 KB, or the payload over 131 072 bytes.",
+    415: "The body's Content-Type is not read here.",
+    422: "The idempotency key was used with another body.",
+    429: "Over the limit of this caller, or of the stage.",
+    500: "A fault of ours.",
+    503: "Not just now: try again.",
+}
+
+
+def document(routes: tuple[Route, ...]) -> dict[str, Any]:
+    """The document of these routes."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, OPERATIONS[route.operation])
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Gnomon",
+            "version": API_VERSION,
+            "description": "Register jobs; each runs on time, is retried, and keeps its history.",
+        },
+        "servers": [{"url": "."}],
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas(),
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "Access token."}
+            },
+        },
+    }
+
+
+def document_text(routes: tuple[Route, ...]) -> str:
+    return json.dumps(document(routes), separators=(",", ":"))
+
+
+def _operation(route: Route, operation: Operation) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": route.operation,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "parameters": [*_path_parameters(route.path), *operation.parameters],
+        "responses": _responses(route, operation),
+    }
+    if route.access is Access.PUBLIC:
+        described["security"] = []
+    if operation.body is not None:
+        content: dict[str, Any] = {"schema": ref(operation.body)}
+        if operation.examples:
+            content["examples"] = operation.examples
+        described["requestBody"] = {
+            "required": operation.body_required,
+            "content": dict.fromkeys(operation.body_types, content),
+        }
+    return described
+
+
+def _path_parameters(path: str) -> list[Schema]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": _PATH_PARAMETERS[name]}
+        for name in re.findall(r"\{(\w+)\}", path)
+    ]
+
+
+def _responses(route: Route, operation: Operation) -> dict[str, Any]:
+    status, schema, description = operation.success
+    responses = {status: _answer(route, schema, description)}
+    for other, (other_schema, other_description) in operation.also.items():
+        responses[other] = _answer(route, other_schema, other_description)
+    for error in {*(_ALWAYS_PUBLIC if route.access is Access.PUBLIC else _ALWAYS), *operation.errors}:
+        responses.setdefault(error, _error(error))
+    return {str(status): responses[status] for status in sorted(responses)}
+
+
+def _answer(route: Route, schema: str | None, description: str) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": description}
+    if schema is not None:
+        media = "text/html" if route.any_accept else JSON_TYPE
+        plain = {"type": "string"} if route.any_accept else {"type": "object"}
+        answer["content"] = {media: {"schema": ref(schema) if schema else plain}}
+    if schema == "Job":
+        answer["headers"] = {"ETag": {"schema": {"type": "string"}, "description": '`"<revision>.<seq>"`'}}
+    return answer
+
+
+def _error(status: int) -> dict[str, Any]:
+    codes = sorted({problem.code for problem in (*PROBLEMS.values(), FAULT) if problem.status == status})
+    schema: Schema = ref("Error")
+    if status in _BY_GATEWAY:
+        schema = {"anyOf": [ref("Error"), ref("GatewayError")]}
+    description = f"{_DESCRIPTIONS[status]} Code: {', '.join(codes)}."
+    return {"description": description, "content": {JSON_TYPE: {"schema": schema}}}

@@ -1,0 +1,143 @@
+"""One request as the routes see it, and one answer as they give it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl
+
+from functions.api.body import canonical_hash, invalid, parse, read_text
+from functions.api.caller import caller_of
+from functions.api.conditional import if_match
+from functions.api.problems import NotAcceptableError, UnsupportedMediaTypeError
+from functions.domain.errors import FieldProblem, InvalidRequestError, NotFoundError
+from functions.domain.ids import is_job_id
+from functions.usecases.jobs import IdempotencyKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from functions.domain.caller import Caller
+    from functions.ports import Allowance
+
+JSON_TYPE = "application/json"
+MERGE_PATCH_TYPE = "application/merge-patch+json"
+ACCEPTED = frozenset({JSON_TYPE, "application/vnd.gnomon.v1+json", "application/*", "*/*"})
+_KEY_HEADERS = ("x-idempotency-key", "idempotency-key")
+MAX_KEY_LENGTH = 255
+
+
+@dataclass(slots=True)
+class Answer:
+    """`body` is text that is ready to be sent, None for none."""
+
+    status: int
+    body: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    content_type: str = JSON_TYPE
+
+
+class _Range(NamedTuple):
+    media: str
+    refused: bool
+
+
+class Request:
+    """Reads the event of an HTTP API (payload format 2.0) as far as it is asked to."""
+
+    __slots__ = ("_event", "_headers", "allowance", "caller", "params")
+
+    caller: Caller
+    """Who calls; only routes that need a token have it."""
+
+    def __init__(self, event: Mapping[str, Any]) -> None:
+        self._event = event
+        self._headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+        self.params: Mapping[str, str] = {}
+        self.allowance: Allowance | None = None
+        """What is left of the caller's limit, once it was taken from."""
+
+    @property
+    def id(self) -> str:
+        return str(self._event["requestContext"].get("requestId", ""))
+
+    @property
+    def method(self) -> str:
+        return str(self._event["requestContext"]["http"]["method"])
+
+    def header(self, name: str) -> str | None:
+        return self._headers.get(name)
+
+    def authenticated(self) -> Caller:
+        """The caller its token names; raises UnauthorizedError."""
+        authorizer = self._event["requestContext"].get("authorizer") or {}
+        return caller_of((authorizer.get("jwt") or {}).get("claims"))
+
+    @property
+    def job_id(self) -> str:
+        """The path's job id; raises NotFoundError where it is no UUID."""
+        job_id = self.params["jobId"]
+        if not is_job_id(job_id):
+            raise NotFoundError
+        return job_id
+
+    @property
+    def if_match(self) -> int | None:
+        return if_match(self.header("if-match"))
+
+    def query(self, *known: str) -> dict[str, str]:
+        """The query parameters, each of which must be known and come once; raises InvalidRequestError."""
+        raw = self._event.get("rawQueryString")
+        if not raw:
+            return {}
+        try:
+            pairs = parse_qsl(raw, keep_blank_values=True, errors="strict", max_num_fields=50)
+        except ValueError:
+            raise invalid("query", "is not readable: at most 50 parameters of UTF-8") from None
+        values = dict(pairs)
+        unknown = [FieldProblem(name[:64], "is not a known query parameter") for name in values if name not in known]
+        if unknown:
+            raise InvalidRequestError(tuple(unknown))
+        if len(values) != len(pairs):
+            raise invalid("query", "has a parameter twice")
+        return values
+
+    def must_accept_json(self) -> None:
+        """Raises NotAcceptableError when the client takes none of what this API can answer."""
+        header = self._headers.get("accept")
+        if header is None or header in ACCEPTED:
+            return
+        ranges = [_media_range(part) for part in header.split(",")]
+        if not any(part.media in ACCEPTED and not part.refused for part in ranges):
+            raise NotAcceptableError
+
+    def json(self, *types: str) -> Any:
+        """The body's value, `{}` without a body; raises what body.parse raises, or UnsupportedMediaTypeError."""
+        body = self._event.get("body") or ""
+        if not body:
+            return {}
+        allowed = types or (JSON_TYPE,)
+        media, *parameters = (part.strip().lower() for part in (self._headers.get("content-type") or "").split(";"))
+        charset = next((part[8:].strip('"') for part in parameters if part.startswith("charset=")), "utf-8")
+        if media not in allowed or charset not in ("utf-8", "utf8", "us-ascii"):
+            raise UnsupportedMediaTypeError(f"This operation reads {' or '.join(allowed)} in UTF-8 only.")
+        return parse(read_text(body, is_base64=bool(self._event.get("isBase64Encoded"))))
+
+    def idempotency_key(self, body: Any) -> IdempotencyKey | None:
+        """The key this request came with, in the scope of its caller, method and path; raises InvalidRequestError."""
+        keys = {name: self._headers[name] for name in _KEY_HEADERS if name in self._headers}
+        if not keys:
+            return None
+        if len(set(keys.values())) > 1:
+            raise invalid("Idempotency-Key", "differs from X-Idempotency-Key")
+        name, key = next(iter(keys.items()))
+        if not 1 <= len(key) <= MAX_KEY_LENGTH or not (key.isascii() and key.isprintable()) or key.isspace():
+            raise invalid(name, f"takes 1 to {MAX_KEY_LENGTH} printable ASCII characters")
+        scope = f"{self.caller.id} {self.method} {self._event['rawPath']}"
+        return IdempotencyKey(scope=scope, key=key, body_hash=canonical_hash(body))
+
+
+def _media_range(text: str) -> _Range:
+    media, *parameters = (part.strip().lower() for part in text.split(";"))
+    weights = [part[2:] for part in parameters if part.startswith("q=")]
+    return _Range(media, any(weight.strip("0.") == "" for weight in weights))

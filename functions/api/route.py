@@ -1,0 +1,35 @@
+"""One line of the API: a method and a path, who may come, and what answers."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from functions.api.request import Answer, Request
+
+
+class Access(enum.StrEnum):
+    """What a call counts as for its caller's limits; PUBLIC takes no token and counts as nothing."""
+
+    PUBLIC = "public"
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    operation: str
+    """The operation's id in the OpenAPI document."""
+    method: str
+    path: str
+    """With parameters in braces: `/v1/jobs/{jobId}`."""
+    access: Access
+    answer: Callable[[Request], Answer]
+    creates: int = 0
+    """Jobs one call may create, for the daily limit."""
+    any_accept: bool = False
+    """Answers something else than JSON."""

@@ -1,0 +1,155 @@
+"""What a caller may send: shapes and ranges. What depends on time, zones or the stage's lists is checked by the domain.
+
+Strict: `true` is no number, `"5"` is no number, an unknown field is an error. The models only check; what is stored is
+the caller's own document.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+
+MAX_TIMEOUT_SECONDS = 60
+MAX_DELAY_SECONDS = 86_400
+MAX_INTERVAL_SECONDS = 31_536_000
+YEAR_SECONDS = 31_536_000
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    """For a field that is simply absent when it is left out: there is no value that says the same."""
+    schema.pop("default", None)
+
+
+def _absent(**limits: Any) -> Any:
+    """A field that is left out or has a value: `null` is none."""
+    return Field(default=None, json_schema_extra=_without_default, **limits)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
+
+
+Instant = Annotated[
+    str,
+    Field(max_length=64, description="RFC 3339; without an offset it is read in the schedule's time zone."),
+]
+Timezone = Annotated[str, Field(max_length=64, description="IANA name of a time zone.", examples=["Europe/Berlin"])]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/=-]*$")]
+HeaderName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderText = Annotated[str, StringConstraints(max_length=4_096, pattern=r"^[\x20-\x7e\t]*$")]
+ErrorCode = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Z][A-Z0-9_]*(:.+)?$")]
+
+
+class CronSchedule(_Strict):
+    type: Literal["cron"]
+    expression: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=256,
+            description="Five fields, or @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually.",
+            examples=["0 9 * * MON-FRI"],
+        ),
+    ]
+    timezone: Timezone = "UTC"
+
+
+class IntervalSchedule(_Strict):
+    type: Literal["interval"]
+    every_seconds: Annotated[int, Field(ge=1, le=MAX_INTERVAL_SECONDS)]
+    timezone: Timezone = "UTC"
+
+
+class OnceSchedule(_Strict):
+    type: Literal["once"]
+    at: Instant
+    timezone: Timezone = "UTC"
+
+
+Schedule = Annotated[CronSchedule | IntervalSchedule | OnceSchedule, Field(discriminator="type")]
+
+
+class SecretHeader(_Strict):
+    secret_arn: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
+
+
+class HandlerTarget(_Strict):
+    type: Literal["handler"]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128)]
+
+
+class HttpTarget(_Strict):
+    type: Literal["http"]
+    url: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
+    method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"
+    headers: Annotated[dict[HeaderName, HeaderText | SecretHeader], Field(max_length=30)] = {}
+
+
+class LambdaTarget(_Strict):
+    type: Literal["lambda"]
+    function_name: Annotated[str, StringConstraints(min_length=1, max_length=170)]
+
+
+class SqsTarget(_Strict):
+    type: Literal["sqs"]
+    queue_url: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
+
+
+Target = Annotated[HandlerTarget | HttpTarget | LambdaTarget | SqsTarget, Field(discriminator="type")]
+
+
+class RetryConfig(_Strict):
+    max_retries: Annotated[int, Field(ge=0, le=100)] = 3
+    backoff_strategy: Literal["exponential", "linear", "fixed"] = "exponential"
+    initial_delay_seconds: Annotated[float, Field(ge=0, le=MAX_DELAY_SECONDS)] = 10
+    max_delay_seconds: Annotated[float, Field(ge=1, le=MAX_DELAY_SECONDS)] = 300
+    multiplier: Annotated[float, Field(ge=1, le=10)] = 2.0
+    jitter: Annotated[float, Field(ge=0, le=1)] = 0.2
+    retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = []
+    non_retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = []
+    retry_window_seconds: int = _absent(
+        ge=1,
+        le=YEAR_SECONDS,
+        description="No retry starts later than the slot plus this.",
+    )
+
+
+class JobBody(_Strict):
+    """A job as a caller registers it."""
+
+    name: Name
+    description: Annotated[str, StringConstraints(max_length=1_000)] = ""
+    type: Label = _absent(
+        description="What kind of job this is; lists can be filtered by it.",
+    )
+    schedule: Schedule
+    target: Target
+    payload: Any = Field(default=None, description="Any JSON, at most 131 072 bytes.")
+    retry_config: RetryConfig = _absent()
+    overlap_policy: Literal["skip", "allow", "queue"] = "skip"
+    misfire_policy: Literal["run_once", "skip", "run_all"] = "run_once"
+    misfire_grace_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
+    priority: Literal["normal", "high", "low"] = "normal"
+    timeout_seconds: Annotated[int, Field(ge=1, le=MAX_TIMEOUT_SECONDS)] = 60
+    start_at: Instant = _absent()
+    end_at: Instant = _absent()
+    max_runs: int = _absent(
+        ge=1,
+        le=1_000_000_000,
+    )
+    spread_seconds: Annotated[int, Field(ge=0, le=MAX_INTERVAL_SECONDS)] = 0
+    tags: Annotated[list[Label], Field(max_length=20)] = []
+    enabled: bool = True
+
+
+class RetryBody(_Strict):
+    """What `POST /v1/jobs/{jobId}/retry` takes."""
+
+    delay_seconds: Annotated[int, Field(ge=0, le=MAX_DELAY_SECONDS)] = 0
+
+
+class NoFields(_Strict):
+    """What an action without options takes: nothing, or `{}`."""

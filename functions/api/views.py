@@ -1,0 +1,148 @@
+"""From the domain to the contract's JSON. Payloads and results are stored as JSON text and go out as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from functions.domain.execution import Execution, SkippedSlots
+from functions.domain.ids import execution_id, run_id, slot_id, slot_instant
+from functions.domain.instants import rfc3339
+from functions.domain.job import RunState
+from functions.domain.target import masked_target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from functions.domain.job import ActiveRun, Job
+    from functions.ports import Page
+    from functions.usecases.history import ActiveExecution, HistoryEntry
+
+_RUN_STATUS = {RunState.RUNNING: "RUNNING", RunState.WAITING: "WAITING", RunState.QUEUED: "QUEUED"}
+
+
+def job_text(job: Job) -> str:
+    """The whole job, payload included; raises CorruptDefinitionError."""
+    return _with_raw(_job(job, job.defined.document), "payload", job.defined.payload)
+
+
+def jobs_text(page: Page[Job]) -> str:
+    """A list of jobs, without payloads. One whose definition cannot be read is shown without it."""
+    return _page(
+        [_text(_job(job, {} if job.definition is None else job.definition.document)) for job in page.items], page
+    )
+
+
+def history_text(page: Page[HistoryEntry]) -> str:
+    return _page([execution_text(entry) for entry in page.items], page)
+
+
+def execution_text(entry: HistoryEntry) -> str:
+    """One execution, finished or not, or a gap of skipped slots."""
+    if isinstance(entry, Execution):
+        return _execution(entry)
+    return _text(_gap(entry) if isinstance(entry, SkippedSlots) else _active(entry))
+
+
+def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
+    view: dict[str, Any] = {"id": job.id, **document}
+    if "target" in document:
+        view["target"] = masked_target(document["target"])
+    view |= {
+        "status": job.status.value,
+        "enabled": not job.paused,
+        "owner": job.owner,
+        "createdBy": job.created_by,
+        "createdAt": rfc3339(job.created_at),
+        "nextRunAt": None if job.next_due is None else rfc3339(job.next_due),
+        "revision": job.revision,
+        "activeRuns": [_run(job.id, slot, run) for slot, run in sorted(job.runs.items())],
+        "lastRun": None,
+    }
+    if job.last_run is not None:
+        last = job.last_run
+        view["lastRun"] = {
+            "runId": run_id(job.id, last.slot_id),
+            "scheduledFor": rfc3339(slot_instant(last.slot_id)),
+            "outcome": last.outcome.value,
+            "attempt": last.attempt,
+            "errorCode": last.error_code,
+            "endedAt": rfc3339(last.ended_at),
+        }
+    return view
+
+
+def _run(job_id: str, slot: str, run: ActiveRun) -> dict[str, Any]:
+    return {
+        "runId": run_id(job_id, slot),
+        "scheduledFor": rfc3339(slot_instant(slot)),
+        "status": _RUN_STATUS[run.state],
+        "attempt": run.attempt,
+        "nextAttemptAt": None if run.due_at is None or run.state is not RunState.WAITING else rfc3339(run.due_at),
+    }
+
+
+def _execution(execution: Execution) -> str:
+    view = _attempt(execution.job_id, execution.slot_id, execution.attempt)
+    view |= {
+        "status": execution.status.value,
+        "final": execution.final,
+        "reason": execution.reason,
+        "error": None
+        if execution.error is None
+        else {"code": execution.error.code, "message": execution.error.message},
+        "startedAt": None if execution.started_at is None else rfc3339(execution.started_at),
+        "completedAt": rfc3339(execution.completed_at),
+        "nextRetryAt": None if execution.next_retry_at is None else rfc3339(execution.next_retry_at),
+        "fence": execution.fence,
+    }
+    return _with_raw(view, "result", "null" if execution.result is None else execution.result)
+
+
+def _active(execution: ActiveExecution) -> dict[str, Any]:
+    return _attempt(execution.job_id, execution.slot_id, execution.attempt) | {
+        "status": str(execution.status),
+        "final": False,
+        "reason": None,
+        "error": None,
+        "startedAt": None if execution.started_at is None else rfc3339(execution.started_at),
+        "completedAt": None,
+        "nextRetryAt": None if execution.due_at is None else rfc3339(execution.due_at),
+        "fence": execution.fence,
+        "result": None,
+    }
+
+
+def _gap(gap: SkippedSlots) -> dict[str, Any]:
+    return _attempt(gap.job_id, slot_id(gap.first), 0) | {
+        "status": "SKIPPED",
+        "final": True,
+        "reason": gap.reason.value,
+        "from": rfc3339(gap.first),
+        "to": rfc3339(gap.last),
+        "count": gap.count,
+        "completedAt": rfc3339(gap.recorded_at),
+    }
+
+
+def _attempt(job_id: str, slot: str, attempt: int) -> dict[str, Any]:
+    return {
+        "id": execution_id(job_id, slot, attempt),
+        "jobId": job_id,
+        "runId": run_id(job_id, slot),
+        "scheduledFor": rfc3339(slot_instant(slot)),
+        "attempt": attempt,
+    }
+
+
+def _page(texts: Iterable[str], page: Page[Any]) -> str:
+    pagination = {} if page.cursor is None else {"cursor": page.cursor}
+    return f'{{"data":[{",".join(texts)}],"pagination":{_text(pagination)}}}'
+
+
+def _with_raw(view: Mapping[str, Any], name: str, raw: str) -> str:
+    return f'{_text(view)[:-1]},"{name}":{raw}}}'
+
+
+def _text(view: Mapping[str, Any]) -> str:
+    return json.dumps(view, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,150 @@
+"""Composition root: settings → clients → adapters → what a handler needs. Made once a process, at the first event.
+
+Adapters are imported where they are used, so that each function imports no more than its own.
+"""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import boto3
+from botocore.config import Config
+
+from functions.adapters.dynamodb_history import DynamoDbHistory
+from functions.adapters.dynamodb_jobs import DynamoDbJobs
+from functions.adapters.system_clock import SystemClock
+from functions.adapters.timetable import RunQueue, SqsTimetable
+from functions.domain.definition import Priority
+from functions.usecases.services import Engine, Executor
+
+if TYPE_CHECKING:
+    from functions.api.app import Handler
+    from functions.ports import Clock, DeadLetters, JobStore, RunHistory, Timetable
+    from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, SweepSettings
+
+CALLS = Config(
+    connect_timeout=2, read_timeout=5, retries={"mode": "standard", "max_attempts": 3}, max_pool_connections=20
+)
+"""Clients of the engine: a call to DynamoDB or SQS that takes longer is better repeated."""
+
+
+class _EnginePorts(TypedDict):
+    jobs: JobStore
+    history: RunHistory
+    timetable: Timetable
+    clock: Clock
+
+
+@cache
+def _client(service: str) -> Any:
+    return boto3.client(service, config=CALLS)  # type: ignore[call-overload]  # the stubs know literals only
+
+
+def _ports(settings: ApiSettings | ExecutorSettings | SweepSettings, *, retention_days: int) -> _EnginePorts:
+    clock = SystemClock()
+    queues = settings.run_queues
+    return {
+        "jobs": DynamoDbJobs(_client("dynamodb"), settings.jobs_table),
+        "history": DynamoDbHistory(_client("dynamodb"), settings.executions_table, retention_days=retention_days),
+        "timetable": SqsTimetable(
+            _client("sqs"),
+            _client("scheduler"),
+            queues={
+                Priority.HIGH: RunQueue(queues.high.url, queues.high.arn),
+                Priority.NORMAL: RunQueue(queues.normal.url, queues.normal.arn),
+                Priority.LOW: RunQueue(queues.low.url, queues.low.arn),
+            },
+            group=settings.schedule_group,
+            role_arn=settings.scheduler_role_arn,
+            clock=clock,
+        ),
+        "clock": clock,
+    }
+
+
+@cache
+def api() -> Handler:
+    from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
+    from functions.adapters.dynamodb_limits import DynamoDbRateLimits
+    from functions.adapters.dynamodb_owners import DynamoDbOwners
+    from functions.api.app import create_app
+    from functions.settings import ApiSettings
+    from functions.usecases.services import Services
+
+    settings = ApiSettings.from_environment()
+    dynamodb = _client("dynamodb")
+    services = Services(
+        **_ports(settings, retention_days=settings.retention_days),
+        idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
+        owners=DynamoDbOwners(dynamodb, settings.coordination_table),
+    )
+    limits = settings.caller_limits
+    return create_app(
+        services,
+        limits=DynamoDbRateLimits(
+            dynamodb,
+            settings.coordination_table,
+            reads_per_minute=limits.reads_per_minute,
+            writes_per_minute=limits.writes_per_minute,
+            creations_per_day=limits.creations_per_day,
+        ),
+        rules=settings.target_rules,
+        check_address=AddressGuard(settings.target_rules).check,
+        stage=settings.stage,
+        version=settings.version,
+    )
+
+
+@cache
+def executor() -> Executor:
+    from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.http_target import HttpTarget
+    from functions.adapters.lambda_target import LambdaTarget
+    from functions.adapters.secret_values import SecretValues
+    from functions.adapters.sqs_target import SqsTarget
+    from functions.adapters.targets import TargetRouter
+    from functions.settings import ExecutorSettings
+
+    settings = ExecutorSettings.from_environment()
+    ports = _ports(settings, retention_days=settings.retention_days)
+    clock = ports["clock"]
+    # A user's function may run as long as the job's timeout, and a call to it is never repeated by the SDK.
+    invoking = Config(connect_timeout=2, read_timeout=70, retries={"total_max_attempts": 1}, max_pool_connections=20)
+    targets = TargetRouter(
+        http=HttpTarget(
+            guard=AddressGuard(settings.target_rules),
+            secrets=SecretValues(_client("secretsmanager"), clock=clock),
+            webhook_secret_arn=settings.webhook_secret_arn,
+            clock=clock,
+        ),
+        lambda_=LambdaTarget(
+            boto3.client("lambda", config=invoking), jobs_function=settings.jobs_function, clock=clock
+        ),
+        sqs=SqsTarget(_client("sqs")),
+    )
+    return Executor(**ports, targets=targets)
+
+
+@cache
+def sweeper() -> Engine:
+    from functions.settings import SweepSettings
+
+    settings = SweepSettings.from_environment()
+    return Engine(**_ports(settings, retention_days=settings.retention_days))
+
+
+@cache
+def dead_letters() -> tuple[JobStore, DeadLetters, DeadLetters]:
+    """Jobs, the queue of dead letters, and the queue of records that cannot be read."""
+    from functions.adapters.sqs_dead_letters import SqsDeadLetters
+    from functions.settings import DeadLettersSettings
+
+    settings: DeadLettersSettings = DeadLettersSettings.from_environment()
+    return (
+        DynamoDbJobs(_client("dynamodb"), settings.jobs_table),
+        SqsDeadLetters(_client("sqs"), settings.dead_letter_queue_url),
+        SqsDeadLetters(_client("sqs"), settings.unreadable_queue_url),
+    )

@@ -1,0 +1,63 @@
+"""What is kept of a target's answer: JSON text of at most 32 KB."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+RESULT_BYTES = 32_768
+"""Longest result, in bytes of UTF-8."""
+RESULT_LEVELS = 100
+"""Deepest nesting of a result."""
+
+
+def kept_result(body: bytes) -> str | None:
+    """A target's answer as JSON text: JSON up to 32 KB is kept (in compact form), None for nothing or `null`.
+
+    Everything else (no JSON, larger, deeper than 100 levels, numbers or characters JSON cannot carry) becomes a
+    JSON string of its text, cut to 32 KB.
+    """
+    text = body.decode("utf-8-sig", "replace").strip()
+    if not text or text == "null":
+        return None
+    try:
+        return json_text(json.loads(text, parse_constant=_refuse, parse_float=_finite))
+    except (ValueError, RecursionError):
+        return _cut(text)
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON of a value; raises ValueError, TypeError or RecursionError for what is not kept as JSON."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    if (size := len(text.encode())) > RESULT_BYTES:
+        raise ValueError(f"{size} bytes of JSON; at most {RESULT_BYTES} are kept")
+    if _levels(value) > RESULT_LEVELS:
+        raise ValueError(f"JSON nested deeper than {RESULT_LEVELS} levels")
+    return text
+
+
+def _levels(value: Any) -> int:
+    depth, level = 0, [value]
+    while level and depth <= RESULT_LEVELS:
+        inner = [item for item in level if isinstance(item, (dict, list, tuple))]
+        level = [child for item in inner for child in (item.values() if isinstance(item, dict) else item)]
+        depth += bool(inner)
+    return depth
+
+
+def _cut(text: str) -> str:
+    while len((shown := json.dumps(text, ensure_ascii=False)).encode()) > RESULT_BYTES:
+        text = text[: min(len(text) - 1, len(text) * RESULT_BYTES // len(shown.encode()))]
+    return shown
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:32]} is too large for a number")
+    return number

@@ -1,0 +1,214 @@
+"""What a target document may say: names of the stage's allow-list, headers, and which of their values are shown.
+
+A target is the contract's JSON object: `{"type": "http" | "handler" | "lambda" | "sqs", …}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from functions.domain.errors import InvalidFieldError
+from functions.domain.target_url import UrlRules, check_url, one_of, shown_value
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+"""Methods of an `http` target, POST by default. GET carries no body, and then the payload is not sent."""
+
+MASK = "***"
+"""Stands for a header's value in every answer, event and log."""
+
+HEADERS = 30
+"""Headers a target may set."""
+HEADER_CHARACTERS = 4_096
+"""Longest value of a header."""
+
+_OURS = re.compile(r"webhook-.*|gnomon-.*")
+_NOT_SETTABLE = frozenset(
+    {
+        # hop by hop (RFC 9110, section 7.6.1)
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        # written by the sender
+        "accept-encoding",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+    }
+)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*")
+_SENSITIVE = re.compile(r"(proxy-)?authorization|(set-)?cookie|(.*[-_])?(key|token|secret|password|apikey)")
+
+_FUNCTION = re.compile(
+    r"(?:arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:function:)?(?P<name>[A-Za-z0-9_-]{1,64})(?::[A-Za-z0-9_$-]{1,128})?"
+)
+_SECRET = re.compile(r"(?:arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:)?(?P<name>[A-Za-z0-9/_+=.@-]{1,512})")
+_QUEUE_PATH = re.compile(r"/\d{12}/(?P<name>[A-Za-z0-9_-]{1,80}(?:\.fifo)?)")
+_QUEUE_HOST = re.compile(r"sqs\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?")
+_HANDLER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+class TargetRules(UrlRules, Protocol):
+    """What jobs of a stage may name as targets; `settings.TargetRules` is one."""
+
+    @property
+    def name_prefixes(self) -> tuple[str, ...]:
+        """How names of functions, queues and secrets must begin; a prefix that begins with `!` takes names back."""
+        ...
+
+
+def check_target(target: Mapping[str, Any], rules: TargetRules) -> None:
+    """Check what a target says, beyond the types of its fields; nothing is resolved or called.
+
+    Raises InvalidFieldError with the field's dotted path and a message naming the value and the rule.
+    """
+    kind = target.get("type")
+    if kind == "http":
+        check_url(target.get("url"), rules)
+        _one_of("target.method", target.get("method", "POST"), METHODS)
+        check_headers(target.get("headers") or {}, rules)
+    elif kind == "lambda":
+        _named("target.functionName", target.get("functionName"), _FUNCTION, "a function's name or ARN", rules)
+    elif kind == "sqs":
+        _check_queue(target.get("queueUrl"), rules)
+    elif kind == "handler":
+        if not isinstance(name := target.get("name"), str) or not _HANDLER.fullmatch(name):
+            raise _wrong("target.name", name, "must have 1 to 64 letters, digits, '.', '-' or '_'")
+    else:
+        raise _wrong("target.type", kind, f"must be one of {one_of(('handler', 'http', 'lambda', 'sqs'))}")
+
+
+def check_headers(headers: Mapping[str, Any], rules: TargetRules) -> None:
+    """Check the headers a target sets. Values are strings or `{"secretArn": …}`; no message shows a value."""
+    if len(headers) > HEADERS:
+        raise InvalidFieldError(
+            "target.headers", f"target.headers has {len(headers)} entries; at most {HEADERS} are allowed."
+        )
+    seen: set[str] = set()
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise _wrong("target.headers", name, "is no name of a header")
+        field = f"target.headers.{name}"
+        lower = name.lower()
+        if lower in _NOT_SETTABLE or _OURS.fullmatch(lower):
+            raise InvalidFieldError(field, f"{field} is written by the sender and cannot be set.")
+        if lower in seen:
+            raise InvalidFieldError(field, f"{field} is set twice: names of headers do not differ by case.")
+        seen.add(lower)
+        if isinstance(value, Mapping):
+            if set(value) != {"secretArn"}:
+                raise InvalidFieldError(field, f'{field} must be a string or {{"secretArn": …}}.')
+            _named(f"{field}.secretArn", value["secretArn"], _SECRET, "a secret's name or ARN", rules)
+        else:
+            check_header_value(field, value)
+
+
+def check_header_value(field: str, value: object) -> None:
+    """Raises InvalidFieldError, without the value, for what cannot stand in a header: line breaks above all."""
+    if not isinstance(value, str):
+        raise InvalidFieldError(field, f'{field} must be a string or {{"secretArn": …}}.')
+    if len(value) > HEADER_CHARACTERS:
+        raise InvalidFieldError(field, f"{field} has {len(value)} characters; at most {HEADER_CHARACTERS} are allowed.")
+    if not _HEADER_VALUE.fullmatch(value):
+        raise InvalidFieldError(field, f"{field} must be printable ASCII without line breaks.")
+
+
+def is_sensitive(header: str) -> bool:
+    """Whether a header's plain value is masked: Authorization, Cookie, and names that end in key, token or secret."""
+    return _SENSITIVE.fullmatch(header.lower()) is not None
+
+
+def masked_target(target: Mapping[str, Any]) -> dict[str, Any]:
+    """The target as it may be shown: plain values of sensitive headers are `***`, names of secrets stay."""
+    shown = dict(target)
+    if isinstance(headers := target.get("headers"), Mapping):
+        shown["headers"] = {
+            name: MASK if isinstance(value, str) and is_sensitive(name) else value for name, value in headers.items()
+        }
+    return shown
+
+
+def unmasked(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
+    """`new` with each `***` of a sensitive header replaced by the value `old` has for it.
+
+    For a client that sends back what it was shown. Raises InvalidFieldError where `old` (None for a new job) has
+    no plain value of that header.
+    """
+    target = dict(new)
+    headers = new.get("headers")
+    if not isinstance(headers, Mapping):
+        return target
+    stored = (old or {}).get("headers") or {}
+    known = {name.lower(): value for name, value in stored.items()}
+    restored: dict[str, Any] = {}
+    for name, value in headers.items():
+        restored[name] = value
+        if value == MASK and is_sensitive(name):
+            if (kept := known.get(name.lower())) is None:
+                field = f"target.headers.{name}"
+                raise InvalidFieldError(field, f"{field} is {MASK}, and there is no stored value it could stand for.")
+            restored[name] = kept
+    target["headers"] = restored
+    return target
+
+
+def _check_queue(url: object, rules: TargetRules) -> None:
+    # The address of the queue is only its name to SQS: the SDK calls the region's endpoint, never this host.
+    form = "must be a queue's URL, https://sqs.<region>.amazonaws.com/<account>/<name>"
+    if not isinstance(url, str) or len(url) > 512:
+        raise _wrong("target.queueUrl", url, form)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise _wrong("target.queueUrl", url, form) from error
+    match = _QUEUE_PATH.fullmatch(parts.path)
+    at_home = parts.scheme == "https" and _QUEUE_HOST.fullmatch(parts.netloc)
+    if match is None or parts.query or parts.fragment or not (at_home or _is_emulated(url, rules)):
+        raise _wrong("target.queueUrl", url, form)
+    _allowed("target.queueUrl", url, match["name"], rules)
+
+
+def _is_emulated(url: str, rules: TargetRules) -> bool:
+    """Whether the queue lives on an emulator beside a stage whose unguarded origins are on the same host."""
+    host = urlsplit(url).hostname
+    return any(
+        urlsplit(entry.removesuffix(":*")).hostname == host
+        for entry in rules.unguarded_origins
+        if not entry.startswith("!")
+    )
+
+
+def _named(field: str, value: object, form: re.Pattern[str], what: str, rules: TargetRules) -> None:
+    match = form.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise _wrong(field, value, f"must be {what}")
+    _allowed(field, value, match["name"], rules)
+
+
+def _allowed(field: str, value: object, name: str, rules: TargetRules) -> None:
+    prefixes = [prefix for prefix in rules.name_prefixes if not prefix.startswith("!")]
+    taken_back = [prefix[1:] for prefix in rules.name_prefixes if prefix.startswith("!")]
+    if not name.startswith(tuple(prefixes)):
+        raise _wrong(field, value, f"is not allowed on this stage: names must begin with one of {one_of(prefixes)}")
+    if name.startswith(tuple(taken_back)):
+        raise _wrong(field, value, f"is not allowed on this stage: names must not begin with {one_of(taken_back)}")
+
+
+def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise _wrong(field, value, f"must be one of {one_of(allowed)}")
+
+
+def _wrong(field: str, value: object, rule: str) -> InvalidFieldError:
+    return InvalidFieldError(field, f"{field} {shown_value(value)} {rule}.")

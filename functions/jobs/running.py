@@ -1,0 +1,59 @@
+"""Runs one handler: what the `jobs` function does."""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+from typing import TYPE_CHECKING, Any
+
+from functions.jobs.registry import NonRetryable, Run, find, load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_STDERR = 2
+_MESSAGE_CHARACTERS = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+class InvalidResult(NonRetryable):
+    """A handler returned what is no JSON, or too much of it. Its work is done: repeating it would do it twice."""
+
+
+def run(event: Mapping[str, Any], *, encode: Callable[[Any], str]) -> dict[str, Any]:
+    """Call the handler the event names: `{"result": <JSON text>}` or `{"error": {"type", "message", "retryable"}}`.
+
+    `encode` makes JSON text of the result and raises ValueError, TypeError or RecursionError for what it refuses.
+    After the event's `timeoutSeconds` the process is ended, wherever the handler is: the watchdog is a thread in C,
+    which needs neither the handler's co-operation nor the interpreter's lock, and leaves the stack in the log.
+    """
+    faulthandler.dump_traceback_later(event["timeoutSeconds"], exit=True, file=_STDERR)
+    try:
+        load()
+        result = find(event["handler"])(event["payload"], _run_of(event))
+        return {"result": _encoded(result, encode)}
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - users' code: its exception is the attempt's error
+        _log.exception("handler %s failed in run %s", event["handler"], event["runId"])
+        return {
+            "error": {
+                "type": type(error).__name__,
+                "message": str(error)[:_MESSAGE_CHARACTERS],
+                "retryable": not isinstance(error, NonRetryable),
+            }
+        }
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _run_of(event: Mapping[str, Any]) -> Run:
+    return Run(
+        job_id=event["jobId"], run_id=event["runId"], attempt=event["attempt"], scheduled_for=event["scheduledFor"]
+    )
+
+
+def _encoded(result: Any, encode: Callable[[Any], str]) -> str:
+    try:
+        return encode(result)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidResult(f"the handler's result cannot be kept: {error}") from error

@@ -1,0 +1,101 @@
+"""Logs and metrics: the names of both, and the one place that makes their instruments.
+
+Function segments of X-Ray come from Lambda itself (active tracing): the X-Ray SDK would add more to each cold start
+than subsegments of two calls tell.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from aws_lambda_powertools import Logger
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools import Metrics
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from functions.domain.hint import Hint
+    from functions.usecases.executor import Handled
+    from functions.usecases.sweep import Swept
+
+NAMESPACE = "Gnomon"
+
+START_LATENESS = "StartLateness"
+"""Milliseconds from a slot, or a retry's instant, to the start of its attempt."""
+ATTEMPTS = "Attempts"
+FAILED_ATTEMPTS = "FailedAttempts"
+SWEPT = "Swept"
+"""Jobs a tick of the sweep looked at."""
+REPAIRED = "Repaired"
+"""Jobs the sweep woke, recovered or quarantined: above zero for long, hints are being lost."""
+FAILED_VISITS = "FailedVisits"
+DEAD_LETTERS = "DeadLetters"
+
+
+@cache
+def logger() -> Logger:
+    """The function's logger; service and level come from Powertools' own variables, set by infra/."""
+    return Logger()
+
+
+@cache
+def metrics() -> Metrics:
+    """The function's metrics, in CloudWatch's embedded format; `flush_metrics` writes one line a batch."""
+    from aws_lambda_powertools import Metrics  # noqa: PLC0415 - the API counts nothing, and need not import it
+
+    return Metrics(namespace=NAMESPACE)
+
+
+def begin(context: LambdaContext) -> None:
+    """Once an invocation: later log lines carry its request id."""
+    logger().append_keys(requestId=context.aws_request_id)
+
+
+def hint_handled(hint: Hint, handled: Handled) -> None:
+    """Count an attempt; log what was not a plain success, since a line a job costs more than the job."""
+    execution = handled.execution
+    if execution is None:
+        logger().debug("hint", extra={"jobId": hint.job_id, "slot": hint.slot_id, "reason": handled.reason})
+        return
+    count = metrics()
+    count.add_metric(ATTEMPTS, "Count", 1)
+    if handled.lateness is not None:
+        count.add_metric(START_LATENESS, "Milliseconds", round(handled.lateness * 1000))
+    if execution.error is None:
+        logger().debug("attempt completed", extra={"executionId": execution.id})
+        return
+    count.add_metric(FAILED_ATTEMPTS, "Count", 1)
+    logger().warning(
+        "attempt failed",
+        extra={
+            "executionId": execution.id,
+            "error": execution.error.code,
+            "errorMessage": execution.error.message,
+            "final": execution.final,
+            "reason": execution.reason,
+            "nextRetryAt": execution.next_retry_at,
+        },
+    )
+
+
+def swept(result: Swept) -> None:
+    count = metrics()
+    count.add_metric(SWEPT, "Count", result.looked_at)
+    repaired = sum(result.reasons.get(reason, 0) for reason in ("WOKEN", "RECOVERED", "QUARANTINED"))
+    count.add_metric(REPAIRED, "Count", repaired)
+    count.add_metric(FAILED_VISITS, "Count", len(result.failed))
+    for job_id, failure in result.failed:
+        logger().error("visit failed", extra={"jobId": job_id, "failure": failure})
+    if result.looked_at:
+        logger().info("swept", extra={"lookedAt": result.looked_at, "reasons": result.reasons})
+
+
+def announced(letters: int) -> None:
+    metrics().add_metric(DEAD_LETTERS, "Count", letters)
+
+
+def flush() -> None:
+    """Write what was counted, one line."""
+    if metrics().metric_set:
+        metrics().flush_metrics()

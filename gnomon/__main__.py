@@ -1,0 +1,5 @@
+"""`python -m gnomon` is the `gnomon` program."""
+
+from gnomon.cli import main
+
+main()

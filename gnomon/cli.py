@@ -1,0 +1,34 @@
+"""The `gnomon` program: composes the commands.
+
+Exit codes: 0 done; 1 refused, failed or unusable input (stderr says what and what to do next); 2 unknown flags.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import typer
+
+from gnomon.commands import create, jobs, preview, watch
+
+app = typer.Typer(
+    name="gnomon",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="Schedule jobs on a Gnomon stack: cron, interval or one-time; retried, recorded, never lost.",
+    epilog="The stack is taken from `.local/stack.json` (`make up` writes it), or GNOMON_API_URL and GNOMON_TOKEN.",
+)
+create.add_to(jobs.app)
+watch.add_to(jobs.app)
+app.add_typer(jobs.app, name="jobs")
+preview.add_to(app)
+
+
+def main() -> None:
+    """Entry point of the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    app()

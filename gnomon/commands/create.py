@@ -1,0 +1,158 @@
+"""`gnomon jobs create`."""
+
+import enum
+from typing import Annotated
+
+import typer
+
+from gnomon import job_body
+from gnomon.commands.session import Session, command
+from gnomon.display import job_details
+from gnomon.errors import UsageError
+
+_WHEN, _WHAT, _HOW = "When it runs (one of these)", "What it calls (one of these)", "How it runs"
+
+
+class Backoff(enum.StrEnum):
+    EXPONENTIAL = "exponential"
+    LINEAR = "linear"
+    FIXED = "fixed"
+
+
+class Priority(enum.StrEnum):
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
+class Overlap(enum.StrEnum):
+    SKIP = "skip"
+    ALLOW = "allow"
+    QUEUE = "queue"
+
+
+class Misfire(enum.StrEnum):
+    RUN_ONCE = "run_once"
+    SKIP = "skip"
+    RUN_ALL = "run_all"
+
+
+_EXAMPLES = """\
+Examples:
+
+`gnomon jobs create --name report --cron '0 9 * * MON-FRI' --timezone Europe/Berlin --handler report`
+
+`gnomon jobs create --name ping --every 15m --http https://example.com/ping --max-retries 5`
+
+`gnomon jobs create --name remind --in 90 --sqs https://sqs.eu-west-1.amazonaws.com/1/gnomon-mail --payload @mail.json`
+
+`gnomon jobs create --file job.json`
+"""
+
+
+@command
+def create(  # noqa: PLR0913 - each is a flag of the command
+    session: Session,
+    *,
+    name: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+    description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    cron: Annotated[str | None, typer.Option(metavar="EXPR", help="Five cron fields.", rich_help_panel=_WHEN)] = None,
+    every: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Interval: 90, 15m, 2h, 1d.", rich_help_panel=_WHEN)
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="INSTANT", help="Once: 2027-01-31T16:00:00+01:00.", rich_help_panel=_WHEN),
+    ] = None,
+    in_: Annotated[
+        str | None, typer.Option("--in", metavar="SECONDS", help="Once, from now: 90, 15m.", rich_help_panel=_WHEN)
+    ] = None,
+    timezone: Annotated[
+        str | None,
+        typer.Option(metavar="TZ", help="IANA zone of --cron, or of --at without offset.", rich_help_panel=_WHEN),
+    ] = None,
+    http: Annotated[str | None, typer.Option(metavar="URL", help="An HTTP endpoint.", rich_help_panel=_WHAT)] = None,
+    method: Annotated[str | None, typer.Option(help="Of the call; POST if left out.", rich_help_panel=_WHAT)] = None,
+    handler: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A function of functions/jobs/.", rich_help_panel=_WHAT)
+    ] = None,
+    lambda_: Annotated[
+        str | None, typer.Option("--lambda", metavar="NAME", help="A Lambda function.", rich_help_panel=_WHAT)
+    ] = None,
+    sqs: Annotated[str | None, typer.Option(metavar="URL", help="An SQS queue.", rich_help_panel=_WHAT)] = None,
+    payload: Annotated[
+        str | None, typer.Option(metavar="JSON|@file", help="What the target receives.", rich_help_panel=_HOW)
+    ] = None,
+    max_retries: Annotated[int | None, typer.Option(help="Attempts after the first.", rich_help_panel=_HOW)] = None,
+    backoff: Annotated[Backoff | None, typer.Option(help="How delays grow.", rich_help_panel=_HOW)] = None,
+    initial_delay: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Before the first retry.", rich_help_panel=_HOW)
+    ] = None,
+    max_delay: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Longest delay.", rich_help_panel=_HOW)
+    ] = None,
+    jitter: Annotated[float | None, typer.Option(help="Share of a delay that is random.", rich_help_panel=_HOW)] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Longest time an attempt may take.", rich_help_panel=_HOW)
+    ] = None,
+    priority: Annotated[Priority | None, typer.Option(help="Which queue it takes.", rich_help_panel=_HOW)] = None,
+    overlap: Annotated[
+        Overlap | None, typer.Option(help="When the run before still goes on.", rich_help_panel=_HOW)
+    ] = None,
+    misfire: Annotated[Misfire | None, typer.Option(help="When slots were missed.", rich_help_panel=_HOW)] = None,
+    max_runs: Annotated[int | None, typer.Option(help="End after this many runs.", rich_help_panel=_HOW)] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A label; repeat for more.", rich_help_panel=_HOW)] = None,
+    file: Annotated[
+        str | None, typer.Option(metavar="FILE|-", help="The whole body as JSON, instead of the flags above.")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The same key within an hour makes no second job.")
+    ] = None,
+) -> None:
+    """Register a job. What you leave out takes the stage's default."""
+    retry = job_body.without_absent(
+        {
+            "maxRetries": max_retries,
+            "backoffStrategy": backoff,
+            "initialDelaySeconds": _seconds(initial_delay, "--initial-delay"),
+            "maxDelaySeconds": _seconds(max_delay, "--max-delay"),
+            "jitter": jitter,
+        }
+    )
+    policies = job_body.without_absent(
+        {
+            "name": name,
+            "description": description,
+            "retryConfig": retry,
+            "timeoutSeconds": _seconds(timeout, "--timeout"),
+            "priority": priority,
+            "overlapPolicy": overlap,
+            "misfirePolicy": misfire,
+            "maxRuns": max_runs,
+            "tags": tag,
+        }
+    )
+    others = (cron, every, at, in_, timezone, http, method, handler, lambda_, sqs, payload)
+    if file is not None:
+        if policies or any(value is not None for value in others):
+            raise UsageError("--file is the whole job.", advice="Write the other flags' values into the file.")
+        body = job_body.job_file(file)
+    elif name is None:
+        raise UsageError("The job needs --name.", advice="For example --name nightly-report; or give --file job.json.")
+    else:
+        when = job_body.schedule(cron=cron, every=every, at=at, in_=in_, timezone=timezone, now=session.now())
+        what = job_body.target(http=http, method=method, handler=handler, lambda_=lambda_, sqs=sqs)
+        body = {**policies, "schedule": when, "target": what}
+        if payload is not None:
+            body["payload"] = job_body.payload(payload)
+    job = session.client.create_job(body, idempotency_key=idempotency_key)
+    session.show(job, job_details(job, session.now()))
+    session.say(f"`gnomon jobs watch {job['id']}` follows it.")
+
+
+def _seconds(text: str | None, flag: str) -> int | None:
+    return None if text is None else job_body.seconds(text, flag=flag)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("create", epilog=_EXAMPLES)(create)

@@ -1,0 +1,56 @@
+"""Following a job: what is new since the last look, and when there is nothing left to see."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gnomon.client import Client
+    from gnomon.shapes import Execution, Job
+
+_ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
+_ACTIVE = frozenset({"QUEUED", "RUNNING"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look at a job."""
+
+    job: Job
+    executions: list[Execution]
+    """Oldest first, at most the newest `shown`."""
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing more happens by itself: the job ended, or is paused with nothing running."""
+        status = self.job.get("status")
+        if status in _ENDED:
+            return True
+        return status == "PAUSED" and not any(execution.get("status") in _ACTIVE for execution in self.executions)
+
+
+def look(client: Client, job_id: str, *, shown: int = 20) -> Look:
+    """Read the job, then its history: a job at rest has all of it by then."""
+    job = client.get_job(job_id)
+    newest = list(itertools.islice(client.history(job_id, page_size=shown), shown))
+    return Look(job=job, executions=newest[::-1])
+
+
+@dataclass(slots=True)
+class ChangeLog:
+    """Remembers what was shown, so that each change is told once."""
+
+    _seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
+
+    def changes(self, executions: list[Execution]) -> list[Execution]:
+        """Those that are new, or whose status or extent changed since they were told."""
+        changed = []
+        for execution in executions:
+            key = execution.get("id") or f"{execution.get('from')}"
+            state = (execution.get("status"), execution.get("final"), execution.get("count"))
+            if self._seen.get(key) != state:
+                self._seen[key] = state
+                changed.append(execution)
+        return changed

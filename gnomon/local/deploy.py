@@ -1,0 +1,142 @@
+"""Deploys the CDK app's local stage to the emulator, where its sources changed since the last time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from gnomon.local import aws, emulator, toolchain
+from gnomon.local.places import ROOT, locked
+from gnomon.local.processes import run
+from gnomon.local.report import LocalError, step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from gnomon.local.places import Place
+
+STAGE = "local"
+INPUTS = ("functions", "infra", "app.py", "cdk.json", "pyproject.toml", "requirements")
+ASSETS_BUCKET = f"cdk-hnb659fds-assets-{aws.ACCOUNT}-{emulator.REGION}"
+"""Where the CDK puts code: the one thing of `cdk bootstrap` that a deployment with the caller's credentials needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Deployed:
+    outputs: dict[str, str]
+    changed: str
+    """When it was deployed: an emulator that was killed comes back with what it saved last, perhaps an older one."""
+
+
+def ensure_deployed(place: Place, clients: aws.Aws) -> dict[str, str]:
+    """The stack's outputs, after a deployment if one was needed. Raises LocalError when it failed."""
+    origins = free_origins(place, os.environ)
+    wanted = fingerprint(origins)
+    stamp = place.directory / "deployed.json"
+    deployed = _read(stamp)
+    if deployed.get("fingerprint") == wanted:
+        found = _find(clients, deployed["stack"])
+        if found is not None and found.changed == deployed["changed"]:
+            return found.outputs
+    stamp.unlink(missing_ok=True)
+    with locked("build"):
+        with step("packaging the functions"):
+            _bundle(place)
+        with step("deploying the stack"):
+            clients.s3.create_bucket(Bucket=ASSETS_BUCKET)
+            stack = _deploy(place, origins)
+    found = _find(clients, stack)
+    if found is None:
+        raise LocalError(f"the stack {stack} is not there after its deployment", f"See {place.emulator_log}")
+    stamp.write_text(json.dumps({"fingerprint": wanted, "stack": stack, "changed": found.changed}))
+    return found.outputs
+
+
+def fingerprint(origins: str, root: Path = ROOT) -> str:
+    """Changes with everything a deployment is made of: sources, locked packages, the Python, the free origins."""
+    digest = hashlib.sha256(f"{sys.version}\0{origins}\0".encode())
+    for file in _sources(root):
+        digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    for name in INPUTS:
+        path = root / name
+        files = path.rglob("*") if path.is_dir() else [path]
+        yield from sorted(file for file in files if file.is_file() and "__pycache__" not in file.parts)
+
+
+def free_origins(place: Place, environment: Mapping[str, str]) -> str:
+    """Where `http` targets may point although it is no public address: GNOMON_LOCAL_ORIGINS, comma-separated, or else
+    every port of 127.0.0.1 but the emulator's, which would do anything for whoever asks."""
+    default = f"http://127.0.0.1:*,!{place.endpoint}"
+    return environment.get("GNOMON_LOCAL_ORIGINS", default)
+
+
+def _bundle(place: Place) -> None:
+    run(
+        [toolchain.DEVELOPMENT / "bin" / "python", "-m", "infra.bundle", "--stage", STAGE],
+        log=place.directory / "logs" / "bundle.log",
+        environment=aws.environment(place),
+        directory=ROOT,
+        advice=toolchain.NETWORK_ADVICE,
+    )
+
+
+def _deploy(place: Place, origins: str) -> str:
+    """Synthesize and deploy; returns the stack's name."""
+    outputs = place.directory / "outputs.json"
+    outputs.unlink(missing_ok=True)
+    context = ["--context", f"stage={STAGE}", "--context", f"localOrigins={origins}"]
+    run(
+        [
+            toolchain.CDK / "node_modules" / ".bin" / "cdk",
+            "deploy",
+            "--all",
+            *context,
+            "--require-approval=never",
+            "--no-notices",
+            "--progress=events",
+            f"--output={place.directory / 'cdk.out'}",
+            f"--outputs-file={outputs}",
+        ],
+        log=place.directory / "logs" / "deploy.log",
+        environment=aws.environment(place),
+        directory=ROOT,
+        advice=f"What the emulator said: {place.emulator_log}",
+    )
+    stacks = list(_read(outputs))
+    if len(stacks) != 1:
+        raise LocalError(f"one stack with outputs was to be deployed, these were: {stacks}")
+    return stacks[0]
+
+
+def _find(clients: aws.Aws, stack: str) -> _Deployed | None:
+    """The deployed stack; None where it is not there, or a deployment of it did not end well."""
+    try:
+        found = clients.cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
+    except ClientError:
+        return None
+    except BotoCoreError as error:
+        raise LocalError(f"the emulator does not answer: {error}", "`make down`, then `make up` again.") from error
+    if found["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+        return None
+    return _Deployed(
+        outputs={output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])},
+        changed=str(found.get("LastUpdatedTime", found["CreationTime"])),
+    )
+
+
+def _read(file: Path) -> dict[str, str]:
+    try:
+        content: dict[str, str] = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return content

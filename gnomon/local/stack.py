@@ -1,0 +1,121 @@
+"""`make up`: the local stack, from nothing to ready to use."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+
+from gnomon.local import aws, deploy, emulator, users
+from gnomon.local.places import Place, locked, place
+from gnomon.local.report import LocalError, exit_code, step
+
+API_ID, USER_POOL, USER_CLIENT, WEBHOOK_SECRET = "ApiId", "UserPoolId", "UserClientId", "WebhookSecretArn"
+"""Outputs of the stack that are needed here."""
+HEALTH_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """A stack that is up."""
+
+    api_url: str
+    tokens: dict[str, str]
+    """Access token of each role, good for an hour."""
+    endpoint: str
+    webhook_secret: str
+    outputs: dict[str, str]
+
+    def to_json(self) -> str:
+        """What is written to the place's stack file."""
+        return json.dumps(
+            {
+                "apiUrl": self.api_url,
+                "tokens": self.tokens,
+                "awsEndpointUrl": self.endpoint,
+                "region": emulator.REGION,
+                "webhookSecret": self.webhook_secret,
+                "outputs": self.outputs,
+            },
+            indent=2,
+        )
+
+
+def up(where: Place, *, persist: bool = False) -> Stack:
+    """Have the stack of this place running, deployed from the present sources and healthy, with fresh tokens.
+
+    Repeating it is cheap. With `persist` its data survives an end of the emulator. Raises LocalError.
+    """
+    with locked(str(where.port)):
+        if emulator.find(where) is None:
+            with step(f"starting the AWS emulator on port {where.port}"):
+                emulator.ensure_running(where, persist=persist)
+        else:
+            emulator.ensure_running(where, persist=persist)
+        clients = aws.Aws(where)
+        outputs = deploy.ensure_deployed(where, clients)
+        missing = {API_ID, USER_POOL, USER_CLIENT, WEBHOOK_SECRET} - outputs.keys()
+        if missing:
+            raise LocalError(f"the deployed stack lacks the outputs {sorted(missing)}")
+        tokens = users.access_tokens(
+            clients.cognito,
+            pool=outputs[USER_POOL],
+            client=outputs[USER_CLIENT],
+            file=where.directory / "users.json",
+        )
+        secret = clients.secrets.get_secret_value(SecretId=outputs[WEBHOOK_SECRET])["SecretString"]
+        api = f"/_aws/execute-api/{outputs[API_ID]}/$default"
+        _wait_for_health(where, api)
+        stack = Stack(
+            api_url=where.endpoint + api,
+            tokens=tokens,
+            endpoint=where.endpoint,
+            webhook_secret=_signing_secret(secret),
+            outputs=outputs,
+        )
+        users.write_private(where.stack_file, stack.to_json())
+        return stack
+
+
+def _signing_secret(text: str) -> str:
+    """`whsec_…` of the stored secret: its JSON keeps the key under `current`."""
+    key: str = json.loads(text)["current"] if text.startswith("{") else text
+    return key if key.startswith("whsec_") else f"whsec_{key}"
+
+
+def _wait_for_health(where: Place, api: str) -> None:
+    deadline = time.monotonic() + HEALTH_SECONDS
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", where.port, timeout=HEALTH_SECONDS)
+        try:
+            connection.request("GET", f"{api}/health")
+            answer = connection.getresponse()
+            said = f"{answer.status} {answer.read(2000).decode(errors='replace')}"
+            if answer.status == 200:
+                return
+        except (OSError, http.client.HTTPException) as error:
+            said = str(error)
+        finally:
+            connection.close()
+        if time.monotonic() > deadline:
+            raise LocalError(
+                f"the API is not healthy after {HEALTH_SECONDS} s: {said}",
+                f"What its functions said: {where.emulator_log}\n`make down`, then `make up` begins anew.",
+            )
+        time.sleep(0.2)
+
+
+def _up() -> None:
+    where = place()
+    started = time.monotonic()
+    stack = up(where, persist=os.environ.get("GNOMON_PERSIST") == "1")
+    print(f"Gnomon is up ({time.monotonic() - started:.1f} s): {stack.api_url}")
+    print(f"Tokens and outputs: {where.stack_file}   Stop it: make down")
+
+
+if __name__ == "__main__":
+    aws.forget_accounts(os.environ)
+    sys.exit(exit_code(_up))

@@ -1,0 +1,76 @@
+"""What the API answers, as typed dictionaries: the JSON of the contract, untouched. Instants are RFC 3339, UTC."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class LastRun(TypedDict, total=False):
+    scheduledFor: str
+    outcome: str
+
+
+class Job(TypedDict, total=False):
+    """A job's definition and its state."""
+
+    id: str
+    name: str
+    description: str
+    type: str
+    schedule: dict[str, Any]
+    target: dict[str, Any]
+    payload: Any
+    retryConfig: dict[str, Any]
+    overlapPolicy: str
+    misfirePolicy: str
+    misfireGraceSeconds: int
+    priority: str
+    timeoutSeconds: int
+    maxRuns: int
+    tags: list[str]
+    enabled: bool
+    status: str
+    owner: str
+    createdBy: str
+    createdAt: str
+    nextRunAt: str | None
+    revision: int
+    lastRun: LastRun | None
+
+
+class ErrorInfo(TypedDict, total=False):
+    code: str
+    message: str
+
+
+Execution = TypedDict(
+    "Execution",
+    {
+        "id": str,
+        "jobId": str,
+        "runId": str,
+        "scheduledFor": str,
+        "attempt": int,
+        "status": str,
+        "final": bool,
+        "reason": str | None,
+        "error": ErrorInfo | None,
+        "startedAt": str | None,
+        "completedAt": str | None,
+        "nextRetryAt": str | None,
+        "result": Any,
+        # A line of skipped slots has these instead of an attempt.
+        "from": str,
+        "to": str,
+        "count": int,
+    },
+    total=False,
+)
+"""One attempt of a run, or one line of skipped slots (`status` SKIPPED with `from`, `to`, `count`)."""
+
+
+class Preview(TypedDict):
+    """The next slots of a cron expression, in UTC and with the zone's own offset."""
+
+    slots: list[str]
+    local: list[str]

@@ -1,0 +1,130 @@
+"""What each function may do: one line a permission, nothing wider than its code uses.
+
+The statement's id is the permission's name in the deployed role, so a test can take one away and see what breaks.
+Resources are named here and resolved by the stack; a name with `/` is an index of a table.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+
+
+class Grant(NamedTuple):
+    name: str
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+    through: str | None = None
+    """The key may be used only through this service."""
+    passed_to: str | None = None
+    """The role may be passed to this service only."""
+
+
+_RUN_QUEUES = ("queue:high", "queue:normal", "queue:low")
+_USE_KEY = (
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
+_USE_TABLES_KEY = Grant("UseTablesKey", _USE_KEY, ("key",), through="dynamodb")
+_SEND_HINTS = Grant("SendHints", ("sqs:SendMessage",), _RUN_QUEUES)
+_ARM = Grant("ArmSchedules", ("scheduler:CreateSchedule",), ("schedules",))
+_PASS_ROLE = Grant("PassHintRole", ("iam:PassRole",), ("role:hints",), passed_to="scheduler.amazonaws.com")
+
+GRANTS: Mapping[str, tuple[Grant, ...]] = {
+    "api": (
+        Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
+        Grant("ReadListedJobs", ("dynamodb:BatchGetItem",), ("table:jobs",)),
+        Grant("CreateJob", ("dynamodb:PutItem",), ("table:jobs",)),
+        Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("ForgetDefinition", ("dynamodb:DeleteItem",), ("table:jobs",)),
+        Grant("ListJobs", ("dynamodb:Query",), ("table:jobs/owner",)),
+        Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
+        Grant("ListHistory", ("dynamodb:Query",), ("table:executions",)),
+        Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        Grant("ClaimKey", ("dynamodb:PutItem",), ("table:idempotency",)),
+        Grant("ReleaseKey", ("dynamodb:DeleteItem",), ("table:idempotency",)),
+        Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),
+        Grant("RegisterOwner", ("dynamodb:PutItem",), ("table:coordination",)),
+        Grant("ListOwners", ("dynamodb:Query",), ("table:coordination",)),
+        _USE_TABLES_KEY,
+        _SEND_HINTS,
+        _ARM,
+        _PASS_ROLE,
+        Grant("DisarmSchedules", ("scheduler:DeleteSchedule",), ("schedules",)),
+    ),
+    "executor": (
+        Grant(
+            "ConsumeHints",
+            ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"),
+            _RUN_QUEUES,
+        ),
+        Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
+        Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        _USE_TABLES_KEY,
+        _SEND_HINTS,
+        _ARM,
+        _PASS_ROLE,
+        Grant("CallHandlers", ("lambda:InvokeFunction",), ("function:jobs",)),
+        Grant("CallFunctions", ("lambda:InvokeFunction",), ("allowed:functions",)),
+        Grant("SendToQueues", ("sqs:SendMessage",), ("allowed:queues",)),
+        Grant("ReadWebhookSecret", ("secretsmanager:GetSecretValue",), ("secret:webhook",)),
+        Grant("ReadSecrets", ("secretsmanager:GetSecretValue",), ("allowed:secrets",)),
+        Grant("UseSecretKey", ("kms:Decrypt",), ("key",), through="secretsmanager"),
+    ),
+    "sweep": (
+        Grant("FindAttention", ("dynamodb:Query",), ("table:jobs/attention",)),
+        Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
+        Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
+        Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        _USE_TABLES_KEY,
+        _SEND_HINTS,
+        Grant("MeasureQueues", ("sqs:GetQueueAttributes",), _RUN_QUEUES),
+        _ARM,
+        _PASS_ROLE,
+    ),
+    "jobs": (),
+    "dead_letters": (
+        Grant(
+            "ReadStream",
+            ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
+            ("stream:executions",),
+        ),
+        Grant("FindStream", ("dynamodb:ListStreams",), ("any",)),
+        Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
+        Grant("UseTablesKey", ("kms:Decrypt", "kms:DescribeKey"), ("key",), through="dynamodb"),
+        Grant("Announce", ("sqs:SendMessage",), ("queue:dead_letters",)),
+        Grant("KeepUnreadable", ("sqs:SendMessage",), ("queue:unreadable",)),
+    ),
+}
+
+
+def statements(
+    grants: Sequence[Grant], *, resources: Mapping[str, Sequence[str]], stack: Stack
+) -> list[iam.PolicyStatement]:
+    """One statement a grant, named by it; raises KeyError for a resource that the stack does not know."""
+    return [
+        iam.PolicyStatement(
+            sid=grant.name,
+            actions=list(grant.actions),
+            resources=[arn for name in grant.resources for arn in resources[name]],
+            conditions=_conditions(grant, stack),
+        )
+        for grant in grants
+    ]
+
+
+def _conditions(grant: Grant, stack: Stack) -> dict[str, object] | None:
+    equal: dict[str, str] = {}
+    if grant.through is not None:
+        equal["kms:ViaService"] = f"{grant.through}.{stack.region}.amazonaws.com"
+    if grant.passed_to is not None:
+        equal["iam:PassedToService"] = grant.passed_to
+    return {"StringEquals": equal} if equal else None

@@ -1,0 +1,38 @@
+"""What the stack tells the outside. Names are a contract: the client, the tests and the documentation read them."""
+
+from collections.abc import Mapping
+
+from aws_cdk import CfnOutput, Stack
+
+DESCRIPTIONS: Mapping[str, str] = {
+    "ApiId": "Id of the HTTP API",
+    "ApiUrl": "Where the API is",
+    "UserPoolId": "Cognito user pool",
+    "UserClientId": "Client id of people (password and SRP sign-in)",
+    "MachineClientId": "Client id of machines (client credentials)",
+    "JobsTable": "Table of jobs",
+    "ExecutionsTable": "Table of executions",
+    "IdempotencyTable": "Table of idempotency keys",
+    "CoordinationTable": "Table of limits and owners",
+    "RunQueueHighUrl": "Run queue of jobs of high priority",
+    "RunQueueNormalUrl": "Run queue of jobs of normal priority",
+    "RunQueueLowUrl": "Run queue of jobs of low priority",
+    "HintsDlqUrl": "Hints that were received five times in vain",
+    "DeadLetterQueueUrl": "Announcements of runs that failed for good",
+    "UnreadableQueueUrl": "Stream records that could not be read",
+    "ScheduleGroup": "EventBridge Scheduler group of one-time hints",
+    "WebhookSecretArn": "Secret that signs the requests of http targets",
+    "ApiFunction": "Function of the HTTP API",
+    "ExecutorFunction": "Function that starts and ends runs",
+    "SweepFunction": "Function that looks after lost hints",
+    "JobsFunction": "Function that runs the registered Python handlers",
+    "DeadLettersFunction": "Function that announces dead letters",
+}
+
+
+def declare(stack: Stack, values: Mapping[str, str]) -> None:
+    """Add the outputs to the stack; raises ValueError unless there is a value for each name and no other."""
+    if values.keys() != DESCRIPTIONS.keys():
+        raise ValueError(f"outputs differ from their contract: {sorted(values.keys() ^ DESCRIPTIONS.keys())}")
+    for name, value in values.items():
+        CfnOutput(stack, name, value=value, description=DESCRIPTIONS[name])

@@ -1,0 +1,206 @@
+"""One stack a stage. It composes the constructs of this package and decides nothing itself."""
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from aws_cdk import ArnFormat, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, Stack, Tags
+from constructs import Construct
+
+from infra import outputs
+from infra.grants import GRANTS, Grant
+from infra.http_api import HttpApi
+from infra.identity import Identity
+from infra.lambda_functions import Functions
+from infra.nag import acknowledge_wildcards
+from infra.observability import Observability
+from infra.queues import Queues
+from infra.scheduling import HintSchedules, MinuteSweep
+from infra.stage import Stage
+from infra.storage import Storage
+
+_PROJECT = Path(__file__).parents[1] / "pyproject.toml"
+
+
+class GnomonStack(Stack):
+    """`code` is the folder of the functions and their dependencies that `infra.bundle` made."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        stage: Stage,
+        code: Path,
+        grants: Mapping[str, Sequence[Grant]] = GRANTS,
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            description=f"Gnomon, a job scheduler (stage {stage.name})",
+            termination_protection=stage.deletion_protection,
+            synthesizer=CliCredentialsStackSynthesizer() if stage.cli_credentials else DefaultStackSynthesizer(),
+        )
+        for key, value in (*stage.tags, ("stage", stage.name)):
+            Tags.of(self).add(key, value)
+
+        self.storage = Storage(self, "Storage", stage=stage)
+        self.queues = Queues(self, "Queues", stage=stage)
+        self.identity = Identity(self, "Identity", stage=stage)
+        self.hints = HintSchedules(self, "Hints", run_queues=list(self.queues.run_queues.values()))
+        self.functions = Functions(self, "Functions", stage=stage, code=code)
+        self.http_api = HttpApi(
+            self,
+            "HttpApi",
+            stage=stage,
+            function=self.functions.api.function,
+            issuer=self.identity.issuer,
+            client_ids=[
+                self.identity.user_client.user_pool_client_id,
+                self.identity.machine_client.user_pool_client_id,
+            ],
+        )
+
+        self.functions.configure(self._settings(stage))
+        self._permit(stage, grants)
+        self.functions.consume_runs({name: queue.queue_arn for name, queue in self.queues.run_queues.items()})
+        self.functions.consume_dead_runs(
+            stream_arn=self._executions_stream, unreadable_arn=self.queues.unreadable.queue_arn
+        )
+        MinuteSweep(self, "MinuteSweep", function=self.functions.sweep.function, dead_letters=self.queues.sweep_dlq)
+        Observability(
+            self,
+            "Observability",
+            stage=stage,
+            api_id=self.http_api.api.api_id,
+            functions={name: each.function for name, each in self.functions.all.items()},
+            run_queues=self.queues.run_queues,
+            last_queues={
+                "hints_dlq": self.queues.hints_dlq,
+                "sweep_dlq": self.queues.sweep_dlq,
+                "dead_letters": self.queues.dead_letters,
+                "unreadable": self.queues.unreadable,
+            },
+        )
+        outputs.declare(self, self._outputs())
+
+    @property
+    def _executions_stream(self) -> str:
+        arn = self.storage.executions.table_stream_arn
+        if arn is None:
+            raise ValueError("the table of executions has no stream")
+        return arn
+
+    def _settings(self, stage: Stage) -> dict[str, object]:
+        """Values of all settings in functions/settings.py, by name."""
+        return {
+            "stage": stage.name,
+            "version": tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"],
+            "jobs_table": self.storage.jobs.table_name,
+            "executions_table": self.storage.executions.table_name,
+            "idempotency_table": self.storage.idempotency.table_name,
+            "coordination_table": self.storage.coordination.table_name,
+            "retention_days": stage.history_retention_days,
+            "run_queues": {
+                name: {"url": queue.queue_url, "arn": queue.queue_arn} for name, queue in self.queues.run_queues.items()
+            },
+            "schedule_group": self.hints.group_name,
+            "scheduler_role_arn": self.hints.role.role_arn,
+            "jobs_function": self.functions.jobs.function.function_name,
+            "webhook_secret_arn": self.storage.webhook_secret_arn,
+            "dead_letter_queue_url": self.queues.dead_letters.queue_url,
+            "unreadable_queue_url": self.queues.unreadable.queue_url,
+            "target_rules": {name: list(value) for name, value in dataclasses.asdict(stage.target_rules).items()},
+            "caller_limits": dataclasses.asdict(stage.caller_limits),
+        }
+
+    def _permit(self, stage: Stage, grants: Mapping[str, Sequence[Grant]]) -> None:
+        resources = self._resources(stage)
+        for module, each in self.functions.all.items():
+            each.permit(grants[module], resources)
+        acknowledge_wildcards(
+            self.functions.executor.role,
+            *(arn for arns in self._allowed(stage).values() for arn in arns),
+            reason="Targets and secrets that jobs may name are those whose name begins with a prefix of the stage's "
+            "target_rules, and no others.",
+        )
+        for each in (self.functions.api, self.functions.executor, self.functions.sweep):
+            acknowledge_wildcards(
+                each.role,
+                self.hints.schedules_arn,
+                reason="Schedules are made and deleted at run time, one for each hint, in this group only.",
+            )
+
+    def _resources(self, stage: Stage) -> dict[str, list[str]]:
+        """What the names in infra.grants stand for, as ARNs."""
+        storage, queues = self.storage, self.queues
+        return {
+            "table:jobs": [storage.jobs.table_arn],
+            "table:jobs/owner": [f"{storage.jobs.table_arn}/index/owner"],
+            "table:jobs/attention": [f"{storage.jobs.table_arn}/index/attention"],
+            "table:executions": [storage.executions.table_arn],
+            "table:idempotency": [storage.idempotency.table_arn],
+            "table:coordination": [storage.coordination.table_arn],
+            "stream:executions": [self._executions_stream],
+            "key": [storage.key.key_arn],
+            "secret:webhook": [storage.webhook_secret_arn],
+            **{f"queue:{name}": [queue.queue_arn] for name, queue in queues.run_queues.items()},
+            "queue:dead_letters": [queues.dead_letters.queue_arn],
+            "queue:unreadable": [queues.unreadable.queue_arn],
+            "schedules": [self.hints.schedules_arn],
+            "role:hints": [self.hints.role.role_arn],
+            "function:jobs": [self.functions.jobs.function.function_arn],
+            **self._allowed(stage),
+            "any": ["*"],
+        }
+
+    def _allowed(self, stage: Stage) -> dict[str, list[str]]:
+        """ARNs of the functions, queues and secrets that jobs of this stage may name."""
+        names = [f"{prefix}*" for prefix in stage.target_rules.name_prefixes]
+
+        def arns(service: str, resource: str | None) -> list[str]:
+            if resource is None:
+                return [
+                    self.format_arn(service=service, resource=name, arn_format=ArnFormat.NO_RESOURCE_NAME)
+                    for name in names
+                ]
+            return [
+                self.format_arn(
+                    service=service, resource=resource, resource_name=name, arn_format=ArnFormat.COLON_RESOURCE_NAME
+                )
+                for name in names
+            ]
+
+        return {
+            "allowed:functions": arns("lambda", "function"),
+            "allowed:queues": arns("sqs", None),
+            "allowed:secrets": arns("secretsmanager", "secret"),
+        }
+
+    def _outputs(self) -> dict[str, str]:
+        storage, queues, functions = self.storage, self.queues, self.functions
+        return {
+            "ApiId": self.http_api.api.api_id,
+            "ApiUrl": self.http_api.api.api_endpoint,
+            "UserPoolId": self.identity.pool.user_pool_id,
+            "UserClientId": self.identity.user_client.user_pool_client_id,
+            "MachineClientId": self.identity.machine_client.user_pool_client_id,
+            "JobsTable": storage.jobs.table_name,
+            "ExecutionsTable": storage.executions.table_name,
+            "IdempotencyTable": storage.idempotency.table_name,
+            "CoordinationTable": storage.coordination.table_name,
+            "RunQueueHighUrl": queues.high.queue_url,
+            "RunQueueNormalUrl": queues.normal.queue_url,
+            "RunQueueLowUrl": queues.low.queue_url,
+            "HintsDlqUrl": queues.hints_dlq.queue_url,
+            "DeadLetterQueueUrl": queues.dead_letters.queue_url,
+            "UnreadableQueueUrl": queues.unreadable.queue_url,
+            "ScheduleGroup": self.hints.group_name,
+            "WebhookSecretArn": storage.webhook_secret_arn,
+            "ApiFunction": functions.api.function.function_name,
+            "ExecutorFunction": functions.executor.function.function_name,
+            "SweepFunction": functions.sweep.function.function_name,
+            "JobsFunction": functions.jobs.function.function_name,
+            "DeadLettersFunction": functions.dead_letters.function.function_name,
+        }

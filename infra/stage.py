@@ -1,0 +1,141 @@
+"""What differs between the local, the development and the production stage. Nothing else asks which one it is.
+
+Plain values only, so that `infra.bundle` reads them without starting the CDK; names in capitals are the CDK's own
+enumeration members.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from functions.settings import CallerLimits, TargetRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """Where the code of the functions runs, and so which wheels are packaged with it."""
+
+    directory: str
+    """Name of its folder in `.build/`."""
+    wheels: str | None
+    """uv's name of the target platform; None takes the wheels of the machine that builds."""
+    python: str | None
+    """Version of Python the wheels are for; None takes the version of the interpreter that builds."""
+
+
+LAMBDA_ARM64 = Platform(directory="lambda-arm64", wheels="aarch64-manylinux2014", python="3.14")
+THIS_MACHINE = Platform(directory="this-machine", wheels=None, python=None)
+"""The emulator runs functions with the interpreter it runs on itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConcurrency:
+    """How many batches of each priority run at the same time at most (2 to 1 000)."""
+
+    high: int
+    normal: int
+    low: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    name: str
+    removal_policy: Literal["DESTROY", "RETAIN"]
+    """What becomes of tables, keys, users and logs when the stack is deleted."""
+    deletion_protection: bool
+    log_retention: Literal["ONE_WEEK", "ONE_MONTH", "ONE_YEAR"]
+    log_level: Literal["DEBUG", "INFO", "WARNING"]
+    history_retention_days: int = 30
+    """How long executions of a job are kept."""
+    point_in_time_recovery: bool = True
+    enforce_ssl: bool
+    """Queues and topics refuse requests without TLS."""
+    cli_credentials: bool
+    """Deploy with the credentials of the caller instead of the roles that `cdk bootstrap` made."""
+    multi_factor: Literal["OPTIONAL", "REQUIRED"]
+    alarm_topic: bool
+    """Alarms notify an SNS topic of the stack."""
+    gateway_rate: int
+    """Requests a second that the gateway lets through; more get 429."""
+    gateway_burst: int
+    caller_limits: CallerLimits
+    target_rules: TargetRules
+    run_concurrency: RunConcurrency
+    sweep_concurrency: int = 1
+    platform: Platform
+    runtime: Literal["PYTHON_3_14"] = "PYTHON_3_14"
+    architecture: Literal["ARM_64", "X86_64"] = "ARM_64"
+    tracing: Literal["ACTIVE", "PASS_THROUGH"] = "ACTIVE"
+    tags: tuple[tuple[str, str], ...] = field(default=(("application", "gnomon"),))
+
+
+_ALLOWED_NAMES = ("gnomon-",)
+_PERSON = CallerLimits(writes_per_minute=100, reads_per_minute=500, creations_per_day=1_000)
+
+LOCAL = Stage(
+    name="local",
+    removal_policy="DESTROY",
+    deletion_protection=False,
+    log_retention="ONE_WEEK",
+    log_level="INFO",
+    enforce_ssl=False,
+    cli_credentials=True,
+    multi_factor="OPTIONAL",
+    alarm_topic=False,
+    gateway_rate=10_000,
+    gateway_burst=5_000,
+    caller_limits=CallerLimits(writes_per_minute=100_000, reads_per_minute=100_000, creations_per_day=10_000_000),
+    target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=("http://127.0.0.1:*",)),
+    run_concurrency=RunConcurrency(high=10, normal=10, low=5),
+    platform=THIS_MACHINE,
+)
+
+DEV = Stage(
+    name="dev",
+    removal_policy="DESTROY",
+    deletion_protection=False,
+    log_retention="ONE_MONTH",
+    log_level="DEBUG",
+    enforce_ssl=True,
+    cli_credentials=False,
+    multi_factor="OPTIONAL",
+    alarm_topic=False,
+    gateway_rate=100,
+    gateway_burst=50,
+    caller_limits=_PERSON,
+    target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=()),
+    run_concurrency=RunConcurrency(high=20, normal=20, low=5),
+    platform=LAMBDA_ARM64,
+)
+
+PROD = Stage(
+    name="prod",
+    removal_policy="RETAIN",
+    deletion_protection=True,
+    log_retention="ONE_YEAR",
+    log_level="INFO",
+    enforce_ssl=True,
+    cli_credentials=False,
+    multi_factor="REQUIRED",
+    alarm_topic=True,
+    gateway_rate=1_000,
+    gateway_burst=500,
+    caller_limits=_PERSON,
+    target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=()),
+    run_concurrency=RunConcurrency(high=200, normal=200, low=50),
+    platform=LAMBDA_ARM64,
+)
+
+STAGES = {stage.name: stage for stage in (LOCAL, DEV, PROD)}
+
+
+def with_local_origins(stage: Stage, origins: str | None) -> Stage:
+    """The stage with these origins, comma-separated, free of the address guard instead of its own; `!` takes one back.
+
+    Raises ValueError for a stage that guards every address.
+    """
+    if origins is None:
+        return stage
+    if not stage.target_rules.unguarded_origins:
+        raise ValueError(f"the stage {stage.name} guards every address: it takes no localOrigins")
+    listed = tuple(entry.strip() for entry in origins.split(",") if entry.strip())
+    return replace(stage, target_rules=replace(stage.target_rules, unguarded_origins=listed))

@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from gnomon.cli import app
+from tests.unit.api_server import ApiServer, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.enable_socket
+
+
+class Shell:
+    """Runs the program in this process, in a folder with a stack file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *arguments: str, input_: str | None = None) -> Any:
+        return CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"}).invoke(app, arguments, input=input_)
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    with ApiServer() as server:
+        yield server
+
+
+@pytest.fixture
+def shell(api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    for variable in ("GNOMON_API_URL", "GNOMON_TOKEN", "GNOMON_STACK", "GNOMON_PORT"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".local").mkdir()
+    tokens = {"admin": "token-of-admin", "scheduler": "token-of-scheduler", "viewer": "token-of-viewer"}
+    (tmp_path / ".local" / "stack.json").write_text(json.dumps({"apiUrl": api.url, "tokens": tokens}))
+    return Shell(tmp_path)
+
+
+def test_create_sends_what_the_flags_say_and_nothing_else(api: ApiServer, shell: Shell) -> None:
+    result = shell(
+        *("jobs", "create", "--name", "report", "--cron", "0 9 * * MON-FRI", "--timezone", "Europe/Berlin"),
+        *("--http", "https://example.com/hook", "--method", "put", "--payload", '{"n": 1.0}'),
+        *("--max-retries", "0", "--backoff", "fixed", "--initial-delay", "2m", "--jitter", "0.5", "--timeout", "30"),
+        *("--priority", "high", "--overlap", "queue", "--misfire", "skip", "--max-runs", "5"),
+        *("--tag", "a", "--tag", "b", "--idempotency-key", "key-1", "--output", "json"),
+    )
+    assert result.exit_code == 0, result.output
+    (request,) = api.requests
+    assert request.body == {
+        "name": "report",
+        "schedule": {"type": "cron", "expression": "0 9 * * MON-FRI", "timezone": "Europe/Berlin"},
+        "target": {"type": "http", "url": "https://example.com/hook", "method": "PUT"},
+        "payload": {"n": 1.0},
+        "retryConfig": {"maxRetries": 0, "backoffStrategy": "fixed", "initialDelaySeconds": 120, "jitter": 0.5},
+        "timeoutSeconds": 30,
+        "priority": "high",
+        "overlapPolicy": "queue",
+        "misfirePolicy": "skip",
+        "maxRuns": 5,
+        "tags": ["a", "b"],
+    }
+    assert request.headers["idempotency-key"] == "key-1"
+    assert json.loads(result.stdout) == next(iter(api.jobs.values()))
+
+
+@pytest.mark.parametrize(
+    ("flags", "schedule", "target"),
+    [
+        (
+            ["--every", "15m", "--handler", "report"],
+            {"type": "interval", "everySeconds": 900},
+            {"type": "handler", "name": "report"},
+        ),
+        (
+            ["--at", "2027-01-31T16:00", "--timezone", "Europe/Berlin", "--lambda", "gnomon-x"],
+            {"type": "once", "at": "2027-01-31T16:00", "timezone": "Europe/Berlin"},
+            {"type": "lambda", "functionName": "gnomon-x"},
+        ),
+        (
+            ["--cron", "@daily", "--sqs", "https://sqs/1/gnomon-q"],
+            {"type": "cron", "expression": "@daily"},
+            {"type": "sqs", "queueUrl": "https://sqs/1/gnomon-q"},
+        ),
+    ],
+)
+def test_each_kind_of_schedule_and_target(
+    api: ApiServer, shell: Shell, flags: list[str], schedule: dict[str, object], target: dict[str, object]
+) -> None:
+    assert shell("jobs", "create", "--name", "x", *flags).exit_code == 0
+    assert api.requests[0].body == {"name": "x", "schedule": schedule, "target": target}
+
+
+def test_a_payload_of_null_is_a_payload(api: ApiServer, shell: Shell) -> None:
+    assert shell("jobs", "create", "--name", "x", "--in", "5", "--handler", "h", "--payload", "null").exit_code == 0
+    assert api.requests[0].body["payload"] is None
+
+
+def test_a_body_comes_from_a_file_or_from_input(api: ApiServer, shell: Shell) -> None:
+    body = {
+        "name": "f",
+        "schedule": {"type": "cron", "expression": "@daily"},
+        "target": {"type": "handler", "name": "h"},
+    }
+    (shell.folder / "job.json").write_text(json.dumps(body))
+    (shell.folder / "payload.json").write_text('{"a": [1]}')
+    assert shell("jobs", "create", "--file", "job.json").exit_code == 0
+    assert shell("jobs", "create", "--file", "-", input_=json.dumps(body)).exit_code == 0
+    flags = ("jobs", "create", "--name", "x", "--every", "60", "--handler", "h")
+    assert shell(*flags, "--payload", "@payload.json").exit_code == 0
+    assert [request.body for request in api.requests[:2]] == [body, body]
+    assert api.requests[2].body["payload"] == {"a": [1]}
+
+
+_VALID = ("--name", "x", "--every", "60", "--handler", "h")
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--every", "60", "--handler", "h"], "--name"),
+        (["--name", "x", "--handler", "h"], "--cron, --every, --at, --in"),
+        (["--name", "x", "--every", "60"], "--http, --handler, --lambda, --sqs"),
+        ([*_VALID, "--cron", "@daily"], "--cron and --every exclude each other"),
+        ([*_VALID, "--sqs", "u"], "--handler and --sqs exclude each other"),
+        (["--name", "x", "--every", "soon", "--handler", "h"], "--every 'soon' is no duration"),
+        ([*_VALID, "--timezone", "Europe/Berlin"], "--timezone says nothing about --every"),
+        ([*_VALID, "--method", "PUT"], "--method goes with --http"),
+        ([*_VALID, "--payload", "{"], "--payload is not JSON"),
+        ([*_VALID, "--payload", "NaN"], "--payload is not JSON"),
+        ([*_VALID, "--payload", "1e400"], "--payload is not JSON"),
+        ([*_VALID, "--payload", "@absent.json"], "absent.json: No such file"),
+        ([*_VALID, "--file", "absent.json"], "--file is the whole job"),
+        (["--file", "absent.json"], "absent.json: No such file"),
+    ],
+)
+def test_unusable_input_is_told_before_anything_is_sent(
+    api: ApiServer, shell: Shell, flags: list[str], complaint: str
+) -> None:
+    result = shell("jobs", "create", *flags)
+    assert result.exit_code == 1
+    assert complaint in result.stderr
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    assert api.requests == []
+
+
+def test_a_refusal_names_field_message_request_and_way_out(api: ApiServer, shell: Shell) -> None:
+    api.refusals = [
+        refusal(400, "VALIDATION_ERROR", "The request is not valid.", ("schedule.expression", "minute 61 is over 59")),
+        refusal(404, "NOT_FOUND", "There is nothing here."),
+        (401, {"message": "Unauthorized"}),
+    ]
+    first, second, third = (
+        shell("preview", "61 * * * *"),
+        shell("jobs", "get", "x"),
+        shell("jobs", "list", "--output", "json"),
+    )
+    assert [result.exit_code for result in (first, second, third)] == [1, 1, 1]
+    assert [result.stdout for result in (first, second, third)] == ["", "", ""]
+    assert "VALIDATION_ERROR, HTTP 400" in first.stderr
+    assert "  schedule.expression: minute 61 is over 59" in first.stderr
+    assert "request id: req-1" in first.stderr
+    assert "gnomon jobs list" in second.stderr
+    assert "make up" in third.stderr
+
+
+def test_unknown_flags_end_with_2(shell: Shell) -> None:
+    result = shell("jobs", "list", "--colour")
+    assert result.exit_code == 2
+    assert "--colour" in result.stderr
+
+
+def test_a_stack_that_is_down_is_told_without_traceback(shell: Shell) -> None:
+    stack = {"apiUrl": "http://127.0.0.1:9/x", "tokens": {"scheduler": "s"}}
+    (shell.folder / "down.json").write_text(json.dumps(stack))
+    result = shell("jobs", "list", "--stack", "down.json")
+    assert result.exit_code == 1
+    assert "No answer from http://127.0.0.1:9" in result.stderr
+    assert "make up" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_the_role_picks_the_token(api: ApiServer, shell: Shell) -> None:
+    shell("jobs", "list")
+    shell("jobs", "list", "--role", "admin")
+    shell("jobs", "list", "--token", "mine")
+    sent = [request.headers["authorization"] for request in api.requests]
+    assert sent == ["Bearer token-of-scheduler", "Bearer token-of-admin", "Bearer mine"]
+
+
+def test_list_shows_a_line_a_job_and_pages_up_to_the_limit(api: ApiServer, shell: Shell) -> None:
+    ids = [api.add_job(name=f"job-{number}")["id"] for number in range(130)]
+    table = shell("jobs", "list", "--limit", "120", "--status", "scheduled", "--tag", "t", "--owner", "*")
+    assert [line.split()[0] for line in table.stdout.splitlines()[1:121]] == ids[:120]
+    assert "every 60 s" in table.stdout
+    assert "--limit" in table.stdout.splitlines()[-1]
+    assert len(api.requests) == 2
+    assert api.requests[0].query.items() >= {("status", "SCHEDULED"), ("tag", "t"), ("owner", "*")}
+    as_json = json.loads(shell("jobs", "list", "--limit", "3", "--output", "json").stdout)
+    assert [job["id"] for job in as_json["data"]] == ids[:3]
+
+
+@pytest.mark.parametrize(
+    ("command", "method", "path"),
+    [
+        (["pause"], "POST", "/pause"),
+        (["resume"], "POST", "/resume"),
+        (["run"], "POST", "/execute"),
+        (["retry"], "POST", "/retry"),
+        (["cancel"], "POST", "/cancel"),
+        (["get"], "GET", ""),
+        (["history"], "GET", "/history"),
+        (["delete"], "DELETE", ""),
+    ],
+)
+def test_each_command_calls_its_route(api: ApiServer, shell: Shell, command: list[str], method: str, path: str) -> None:
+    job = api.add_job()
+    result = shell("jobs", *command, job["id"])
+    assert result.exit_code == 0, result.output
+    assert [(request.method, request.path) for request in api.requests] == [(method, f"/v1/jobs/{job['id']}{path}")]
+    assert api.requests[0].body is None
+
+
+def test_retry_takes_a_delay(api: ApiServer, shell: Shell) -> None:
+    assert shell("jobs", "retry", api.add_job()["id"], "--delay", "2m").exit_code == 0
+    assert api.requests[0].body == {"delaySeconds": 120}
+
+
+def test_history_shows_lateness_errors_retries_and_skipped_slots(api: ApiServer, shell: Shell) -> None:
+    job = api.add_job()
+    api.histories[job["id"]] = [
+        attempt(job, 2, "COMPLETED", startedAt="2026-11-29T19:00:12.250Z", completedAt="2026-11-29T19:00:12.300Z"),
+        attempt(
+            job,
+            1,
+            "FAILED",
+            error={"code": "HTTP_503", "message": "answered 503"},
+            startedAt="2026-11-29T19:00:00.040Z",
+            completedAt="2026-11-29T19:00:01Z",
+            nextRetryAt="2026-11-29T19:00:12Z",
+        ),
+        {
+            "jobId": job["id"],
+            "status": "SKIPPED",
+            "reason": "PAUSED",
+            "from": "2026-11-29T18:00:00Z",
+            "to": "2026-11-29T18:59:00Z",
+            "count": 60,
+        },
+    ]
+    lines = shell("jobs", "history", job["id"]).stdout.splitlines()
+    assert "250 ms" in lines[1]
+    assert "50 ms" in lines[1].split("250 ms")[1]
+    assert "HTTP_503: answered 503; retry at" in lines[2]
+    assert re.search(r"\s40 ms\s+960 ms\s", lines[2])
+    assert "PAUSED; 60 slots to" in lines[3]
+
+
+def test_a_name_cannot_steer_the_terminal_or_the_markup(api: ApiServer, shell: Shell) -> None:
+    job = api.add_job(name="\x1b[2J[red]evil[/red]\x9b")
+    for command in (["list"], ["get", job["id"]]):
+        output = shell("jobs", *command).stdout
+        assert "\x1b" not in output
+        assert "\x9b" not in output
+        assert "[red]evil[/red]" in output
+
+
+def test_watch_tells_each_change_once_until_the_job_is_at_rest(api: ApiServer, shell: Shell) -> None:
+    job = api.add_job(status="RUNNING")
+    steps = iter(
+        [
+            [attempt(job, 1, "RUNNING", final=False)],
+            [attempt(job, 1, "RUNNING", final=False)],
+            [attempt(job, 1, "FAILED", final=False)],
+            [attempt(job, 2, "COMPLETED"), attempt(job, 1, "FAILED", final=False)],
+        ]
+    )
+
+    def go_on(server: ApiServer, looked_at: dict[str, Any]) -> None:
+        server.histories[job["id"]] = next(steps)
+        if server.histories[job["id"]][0]["status"] == "COMPLETED":
+            looked_at["status"] = "COMPLETED"
+
+    api.on_look = go_on
+    result = shell("jobs", "watch", job["id"], "--interval", "0.2", "--output", "json")
+    assert result.exit_code == 0
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(line["attempt"], line["status"]) for line in told] == [(1, "RUNNING"), (1, "FAILED"), (2, "COMPLETED")]
+
+
+@pytest.mark.parametrize(
+    ("status", "active", "flags", "code"),
+    [
+        ("COMPLETED", "COMPLETED", ["--exit-status"], 0),
+        ("FAILED", "FAILED", ["--exit-status"], 1),
+        ("FAILED", "FAILED", [], 0),
+        ("PAUSED", "COMPLETED", [], 0),
+    ],
+)
+def test_watch_ends_at_rest(
+    api: ApiServer, shell: Shell, status: str, active: str, flags: list[str], code: int
+) -> None:
+    job = api.add_job(status=status)
+    api.histories[job["id"]] = [attempt(job, 1, active)]
+    result = shell("jobs", "watch", job["id"], *flags)
+    assert result.exit_code == code
+    assert f"attempt 1  {active}" in result.stdout
+    assert f"nightly: {status}" in result.stdout
+
+
+def test_watch_goes_on_while_a_paused_job_still_runs(api: ApiServer, shell: Shell) -> None:
+    job = api.add_job(status="PAUSED")
+    looks = iter(["RUNNING", "RUNNING", "COMPLETED"])
+    api.on_look = lambda server, _: server.histories.update({job["id"]: [attempt(job, 1, next(looks))]})
+    assert shell("jobs", "watch", job["id"], "--interval", "0.2").exit_code == 0
+    assert next(looks, None) is None
+
+
+def test_preview_shows_both_times(shell: Shell) -> None:
+    output = shell("preview", "0 9 * * MON-FRI", "--timezone", "Europe/Berlin").stdout
+    assert "2026-11-30T09:00:00+01:00" in output
+    assert "2026-11-30T08:00:00Z" in output
+
+
+@pytest.mark.parametrize("command", [["jobs", "create"], ["jobs", "list"], ["jobs", "watch"], ["preview"]])
+def test_help_has_examples(shell: Shell, command: list[str]) -> None:
+    result = shell(*command, "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.stdout
+    assert "gnomon " in result.stdout
+
+
+def test_the_program_itself_in_a_pipe(api: ApiServer, shell: Shell) -> None:
+    """As a process without a terminal, with an output that cannot show every letter."""
+    job = api.add_job(name="größe")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONIOENCODING": "ascii",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "gnomon", "jobs", "list"],
+        cwd=shell.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    line = io.StringIO(done.stdout).readlines()[1]
+    assert line.startswith(job["id"])
+    assert "gr\\xf6\\xdfe" in line
+    assert "\x1b" not in done.stdout
+
+
+def attempt(job: dict[str, Any], number: int, status: str, **fields: Any) -> dict[str, Any]:
+    run = f"{job['id']}-1795978800"
+    return {
+        "id": f"{run}-{number:04d}",
+        "jobId": job["id"],
+        "runId": run,
+        "scheduledFor": "2026-11-29T19:00:00Z",
+        "attempt": number,
+        "status": status,
+        "final": True,
+        **fields,
+    }

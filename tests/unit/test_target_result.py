@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functions.domain.result import RESULT_BYTES, json_text, kept_result
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        (b"", None),
+        (b"  null\n", None),
+        (b' {"a": 1.0, "n": 170141183460469231731687303715884105728, "z": -0.0} ',
+         '{"a":1.0,"n":170141183460469231731687303715884105728,"z":-0.0}'),
+        ('"é😀"'.encode(), '"é😀"'),
+        (b"\xef\xbb\xbf[1]", "[1]"),
+        (b"OK", '"OK"'),
+        (b"NaN", '"NaN"'),
+        (b"[1e400]", '"[1e400]"'),
+        (b'"\\ud800"', '"\\"\\\\ud800\\""'),
+        (b"\xff", '"\ufffd"'),
+    ],
+)  # fmt: skip
+def test_what_is_kept_of_an_answer(body: bytes, kept: str | None) -> None:
+    assert kept_result(body) == kept
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 60_000, b"[" * 101 + b"]" * 101, b"9" * 5_000, b'{"a":"' + b"x" * 40_000 + b'"}']
+)
+def test_json_that_cannot_be_kept_becomes_a_string(body: bytes) -> None:
+    kept = kept_result(body)
+    assert kept is not None
+    assert len(kept.encode()) <= RESULT_BYTES
+    assert body.decode().startswith(json.loads(kept))
+
+
+def test_json_up_to_the_limits_is_kept() -> None:
+    deep = "[" * 100 + "]" * 100
+    assert kept_result(deep.encode()) == deep
+    largest = json.dumps("x" * (RESULT_BYTES - 2))
+    assert kept_result(largest.encode()) == largest
+
+
+@given(st.binary(max_size=200).map(lambda part: part * 400))
+def test_every_answer_becomes_json_of_at_most_32_kb(body: bytes) -> None:
+    kept = kept_result(body)
+    if kept is not None:
+        assert len(kept.encode()) <= RESULT_BYTES
+        json.loads(kept)
+
+
+def test_json_text_names_the_limit() -> None:
+    with pytest.raises(ValueError, match="32768"):
+        json_text("x" * RESULT_BYTES)
+    with pytest.raises(ValueError, match="100 levels"):
+        json_text(json.loads("[" * 101 + "]" * 101))
