@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -18,6 +17,9 @@ from moto.core.botocore_stubber import BotocoreStubber
 
 from functions.domain.definition import Priority
 from tests.tables import create_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 REGION = "eu-central-1"
 
