@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+<<<<<<< HEAD
+=======
+from collections.abc import Callable, Iterator, Mapping, Sequence
+>>>>>>> main
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -55,9 +59,6 @@ GROWTH = 260
 ATTENTION_PAGE = 100
 BATCH_ROUNDS = 10
 """How often what a batch read left unprocessed is asked for again."""
-
-ATTENTION_PAGE = 200
-"""Jobs a page of the attention index; one index item is under 150 bytes."""
 
 
 class DynamoDbJobs:

@@ -45,6 +45,7 @@ class JobRoutes:
         )
 
     def create(self, request: Request) -> Answer:
+        request.caller.must_write()
         request.query()
         body = request.json()
         key = request.idempotency_key(body)

@@ -6,9 +6,10 @@ import hashlib
 import json
 import os
 import sys
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from gnomon.local import aws, emulator, toolchain
 from gnomon.local.places import ROOT, locked
@@ -27,15 +28,17 @@ ASSETS_BUCKET = f"cdk-hnb659fds-assets-{aws.ACCOUNT}-{emulator.REGION}"
 """Where the CDK puts code: the one thing of `cdk bootstrap` that a deployment with the caller's credentials needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Deployed:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
     outputs: dict[str, str]
     changed: str
     """When it was deployed: an emulator that was killed comes back with what it saved last, perhaps an older one."""
+    fresh: bool = False
+    """Whether it was deployed just now."""
 
 
-def ensure_deployed(place: Place, clients: aws.Aws) -> dict[str, str]:
-    """The stack's outputs, after a deployment if one was needed. Raises LocalError when it failed."""
+def ensure_deployed(place: Place, clients: aws.Aws) -> Deployed:
+    """The stack, after a deployment if one was needed. Raises LocalError when it failed."""
     origins = free_origins(place, os.environ)
     wanted = fingerprint(origins)
     stamp = place.directory / "deployed.json"
@@ -43,7 +46,7 @@ def ensure_deployed(place: Place, clients: aws.Aws) -> dict[str, str]:
     if deployed.get("fingerprint") == wanted:
         found = _find(clients, deployed["stack"])
         if found is not None and found.changed == deployed["changed"]:
-            return found.outputs
+            return found
     stamp.unlink(missing_ok=True)
     with locked("build"):
         with step("packaging the functions"):
@@ -55,7 +58,7 @@ def ensure_deployed(place: Place, clients: aws.Aws) -> dict[str, str]:
     if found is None:
         raise LocalError(f"the stack {stack} is not there after its deployment", f"See {place.emulator_log}")
     stamp.write_text(json.dumps({"fingerprint": wanted, "stack": stack, "changed": found.changed}))
-    return found.outputs
+    return replace(found, fresh=True)
 
 
 def fingerprint(origins: str, root: Path = ROOT) -> str:
@@ -118,17 +121,15 @@ def _deploy(place: Place, origins: str) -> str:
     return stacks[0]
 
 
-def _find(clients: aws.Aws, stack: str) -> _Deployed | None:
+def _find(clients: aws.Aws, stack: str) -> Deployed | None:
     """The deployed stack; None where it is not there, or a deployment of it did not end well."""
     try:
         found = clients.cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
     except ClientError:
         return None
-    except BotoCoreError as error:
-        raise LocalError(f"the emulator does not answer: {error}", "`make down`, then `make up` again.") from error
     if found["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         return None
-    return _Deployed(
+    return Deployed(
         outputs={output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])},
         changed=str(found.get("LastUpdatedTime", found["CreationTime"])),
     )

@@ -18,7 +18,7 @@ from tests.unit.api_server import ApiServer, refusal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.enable_socket
+pytestmark = pytest.mark.usefixtures("loopback")
 
 
 class Shell:
@@ -307,6 +307,7 @@ def test_watch_tells_each_change_once_until_the_job_is_at_rest(api: ApiServer, s
         ("FAILED", "FAILED", ["--exit-status"], 1),
         ("FAILED", "FAILED", [], 0),
         ("PAUSED", "COMPLETED", [], 0),
+        ("PAUSED", "QUEUED", [], 0),
     ],
 )
 def test_watch_ends_at_rest(
@@ -320,10 +321,19 @@ def test_watch_ends_at_rest(
     assert f"nightly: {status}" in result.stdout
 
 
-def test_watch_goes_on_while_a_paused_job_still_runs(api: ApiServer, shell: Shell) -> None:
+@pytest.mark.parametrize(
+    ("first", "run"),
+    [("RUNNING", "1795978800"), ("QUEUED", "1795978800mabcdef23")],
+    ids=["running", "asked for by hand"],
+)
+def test_watch_goes_on_while_a_paused_job_has_something_to_do(
+    api: ApiServer, shell: Shell, first: str, run: str
+) -> None:
     job = api.add_job(status="PAUSED")
-    looks = iter(["RUNNING", "RUNNING", "COMPLETED"])
-    api.on_look = lambda server, _: server.histories.update({job["id"]: [attempt(job, 1, next(looks))]})
+    looks = iter([first, "RUNNING", "COMPLETED"])
+    api.on_look = lambda server, _: server.histories.update(
+        {job["id"]: [attempt(job, 1, next(looks), runId=f"{job['id']}-{run}")]}
+    )
     assert shell("jobs", "watch", job["id"], "--interval", "0.2").exit_code == 0
     assert next(looks, None) is None
 

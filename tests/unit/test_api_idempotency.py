@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.api_client import Api, Reply, make_body, user
+from tests.fakes import IDEMPOTENCY_TTL
+
+KEY = {"x-idempotency-key": "order-17"}
+
+
+def jobs_of(api: Api) -> list[str]:
+    return [job["id"] for job in api.get("/v1/jobs").json["data"]]
+
+
+@pytest.mark.case(24)
+def test_the_same_request_again_finds_the_same_job() -> None:
+    api = Api()
+    body = make_body(payload={"a": 1, "b": 2})
+    first = api.post("/v1/jobs", body, headers=KEY)
+    api.patch(f"/v1/jobs/{first.json['id']}", {"tags": ["x"]})
+    reordered = json.dumps(dict(reversed(body.items())) | {"payload": {"b": 2, "a": 1}})
+    again = api.post("/v1/jobs", reordered, headers=KEY)
+    assert (again.status, again.json["id"], again.json["tags"]) == (201, first.json["id"], ["x"])
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert "Idempotency-Replayed" not in first.headers
+    assert jobs_of(api) == [first.json["id"]]
+
+
+@pytest.mark.case(24)
+def test_another_body_is_refused_and_writes_nothing() -> None:
+    api = Api()
+    first = api.post("/v1/jobs", make_body(payload=1), headers=KEY)
+    refused = api.post("/v1/jobs", make_body(payload=1.0), headers=KEY)
+    assert (refused.status, refused.code) == (422, "IDEMPOTENCY_KEY_REUSED")
+    assert jobs_of(api) == [first.json["id"]]
+
+
+@pytest.mark.case(24)
+def test_another_caller_or_path_is_another_key() -> None:
+    api = Api()
+    first = api.post("/v1/jobs", make_body(), headers=KEY)
+    bob = api.post("/v1/jobs", make_body(), headers=KEY, claims=user("bob", "scheduler"))
+    assert bob.json["id"] != first.json["id"]
+    assert api.post(f"/v1/jobs/{first.json['id']}/execute", headers=KEY).status == 200
+
+
+@pytest.mark.case(24)
+@pytest.mark.parametrize("key", ["", " ", "x" * 256, "a\tb", "é", "\x7f"])
+def test_a_key_is_1_to_255_printable_characters(key: str) -> None:
+    reply = Api().post("/v1/jobs", make_body(), headers={"idempotency-key": key})
+    assert list(reply.fields) == ["idempotency-key"]
+    assert Api().post("/v1/jobs", make_body(), headers={"idempotency-key": "x" * 255}).status == 201
+
+
+def test_both_headers_are_one_key() -> None:
+    api = Api()
+    first = api.post("/v1/jobs", make_body(), headers={"x-idempotency-key": "k"})
+    second = api.post("/v1/jobs", make_body(), headers={"idempotency-key": "k"})
+    assert first.json["id"] == second.json["id"]
+    both = {"idempotency-key": "k", "x-idempotency-key": "k"}
+    assert api.post("/v1/jobs", make_body(), headers=both).json["id"] == first.json["id"]
+    assert api.post("/v1/jobs", make_body(), headers=both | {"idempotency-key": "l"}).status == 400
+
+
+def test_a_refused_request_keeps_nothing() -> None:
+    api = Api()
+    past = make_body(schedule={"type": "once", "at": "2027-01-15T07:00:00Z"})
+    for body in (make_body(name=1), past):
+        assert api.post("/v1/jobs", body, headers=KEY).status == 400
+        assert api.world.idempotency.rows == {}
+    assert api.post("/v1/jobs", make_body(), headers=KEY).status == 201
+
+
+def test_a_repeat_is_answered_after_its_instant_is_past() -> None:
+    api = Api()
+    body = make_body(schedule={"type": "once", "at": "2027-01-15T08:00:05Z"})
+    first: Reply = api.post("/v1/jobs", body, headers=KEY)
+    api.clock.advance(600)
+    again = api.post("/v1/jobs", body, headers=KEY)
+    assert (again.status, again.json["id"]) == (201, first.json["id"])
+    assert api.post("/v1/jobs", body).status == 400
+
+
+@pytest.mark.case(24)
+def test_an_expired_key_counts_as_gone() -> None:
+    api = Api()
+    first = api.post("/v1/jobs", make_body(), headers=KEY)
+    api.clock.advance(IDEMPOTENCY_TTL + 1)
+    assert api.world.idempotency.rows
+    assert api.post("/v1/jobs", make_body(), headers=KEY).json["id"] != first.json["id"]
+
+
+def test_an_action_with_a_key_is_done_once() -> None:
+    api = Api()
+    job = api.create(overlapPolicy="allow")
+    for _ in range(2):
+        assert len(api.post(f"{job}/execute", headers=KEY).json["activeRuns"]) == 1
+    assert len(api.post(f"{job}/execute").json["activeRuns"]) == 2
+    assert api.post(f"{job}/execute", headers={"x-idempotency-key": ""}).status == 400
