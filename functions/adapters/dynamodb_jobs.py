@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+<<<<<<< HEAD
+=======
 from collections.abc import Callable, Iterator, Mapping, Sequence
+>>>>>>> main
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -35,13 +38,16 @@ from functions.adapters.dynamodb_keys import (
     text,
 )
 from functions.domain.cursor import read_cursor, write_cursor
-from functions.domain.definition import Definition
 from functions.domain.errors import CorruptDefinitionError, JobExistsError, LostRaceError, UnavailableError
-from functions.domain.job import Job
 from functions.ports import Page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from functions.domain.definition import Definition
+    from functions.domain.job import Job
 
 
 logger = logging.getLogger(__name__)
