@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -271,7 +272,8 @@ def rows_of(driver: Driver, job_id: str) -> list[Execution | SkippedSlots]:
 
 
 def final_statuses(driver: Driver, job_id: str) -> dict[str, list[str]]:
-    """Slot id to the statuses of its final rows, oldest first; SKIPPED for slots of a gap, in history or still in the row."""
+    """Slot id to the statuses of its final rows, oldest first;
+    SKIPPED for slots of a gap, in history or still in the row."""
     found: dict[str, list[str]] = {}
     row = driver.row(job_id)
     gaps = [(entry.first, entry.last) for entry in rows_of(driver, job_id) if isinstance(entry, SkippedSlots)]
@@ -296,7 +298,7 @@ def check_settled(driver: Driver, job_id: str) -> None:
     for slot, executions in attempts.items():
         assert [execution.attempt for execution in executions] == list(range(1, len(executions) + 1)), slot
         assert sum(execution.status is ExecutionStatus.COMPLETED for execution in executions) <= 1
-        for before, after in zip(executions, executions[1:], strict=False):
+        for before, after in itertools.pairwise(executions):
             if before.next_retry_at is not None and after.started_at is not None:
                 assert before.next_retry_at <= after.started_at <= before.next_retry_at + PROMISE
     assert not any(run.state is RunState.RUNNING for run in row.runs.values())

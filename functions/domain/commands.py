@@ -19,10 +19,9 @@ from functions.domain.decision import (
 )
 from functions.domain.definition import Definition, OverlapPolicy
 from functions.domain.dispatch import MAX_ACTIVE
+from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError, InvalidFieldError
 from functions.domain.execution import Execution, ExecutionStatus
-from functions.domain.ending import ended_from_outside
-from functions.domain.ids import slot_id
 from functions.domain.instants import rfc3339
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
 

@@ -1,4 +1,4 @@
-"""Each flow stopped before and after each single write or send; then the sweep works. docs/architecture.md tells the same."""
+"""Each flow stopped before and after each single write or send; then the sweep works (docs/architecture.md)."""
 
 from __future__ import annotations
 

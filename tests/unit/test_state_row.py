@@ -29,8 +29,8 @@ from functions.usecases.actions import (
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, Driver
 from tests.factories import make_document
-from tests.faults import Crash, Faults
 from tests.fakes import World
+from tests.faults import Crash, Faults
 
 
 def check_row(driver: Driver, row: Job) -> None:
