@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,13 +18,15 @@ from gnomon.local.processes import run
 from gnomon.local.report import LocalError, step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from gnomon.local.places import Place
 
 STAGE = "local"
 INPUTS = ("functions", "infra", "app.py", "cdk.json", "pyproject.toml", "requirements")
+ASSEMBLIES = ROOT / ".build" / "local"
+"""What was synthesized, by fingerprint: a start after `make down` need not do it again."""
 ASSETS_BUCKET = f"cdk-hnb659fds-assets-{aws.ACCOUNT}-{emulator.REGION}"
 """Where the CDK puts code: the one thing of `cdk bootstrap` that a deployment with the caller's credentials needs."""
 
@@ -49,11 +52,19 @@ def ensure_deployed(place: Place, clients: aws.Aws) -> Deployed:
             return found
     stamp.unlink(missing_ok=True)
     with locked("build"):
-        with step("packaging the functions"):
-            _bundle(place)
+        assembly = ASSEMBLIES / wanted[:16]
+        synthesized = assembly.with_suffix(".ok")
+        if synthesized.exists():
+            source = [f"--app={assembly}"]
+        else:
+            with step("packaging the functions"):
+                _bundle(place)
+            source = [f"--output={assembly}", "--context", f"stage={STAGE}", "--context", f"localOrigins={origins}"]
         with step("deploying the stack"):
             clients.s3.create_bucket(Bucket=ASSETS_BUCKET)
-            stack = _deploy(place, origins)
+            stack = _deploy(place, source)
+        synthesized.touch()
+        _keep_newest(ASSEMBLIES, 3)
     found = _find(clients, stack)
     if found is None:
         raise LocalError(f"the stack {stack} is not there after its deployment", f"See {place.emulator_log}")
@@ -93,21 +104,20 @@ def _bundle(place: Place) -> None:
     )
 
 
-def _deploy(place: Place, origins: str) -> str:
-    """Synthesize and deploy; returns the stack's name."""
+def _deploy(place: Place, source: Sequence[str]) -> str:
+    """Deploy what was synthesized, or synthesize it first; returns the stack's name."""
     outputs = place.directory / "outputs.json"
     outputs.unlink(missing_ok=True)
-    context = ["--context", f"stage={STAGE}", "--context", f"localOrigins={origins}"]
     run(
         [
             toolchain.CDK / "node_modules" / ".bin" / "cdk",
             "deploy",
             "--all",
-            *context,
+            *source,
             "--require-approval=never",
+            "--method=direct",
             "--no-notices",
             "--progress=events",
-            f"--output={place.directory / 'cdk.out'}",
             f"--outputs-file={outputs}",
         ],
         log=place.directory / "logs" / "deploy.log",
@@ -119,6 +129,14 @@ def _deploy(place: Place, origins: str) -> str:
     if len(stacks) != 1:
         raise LocalError(f"one stack with outputs was to be deployed, these were: {stacks}")
     return stacks[0]
+
+
+def _keep_newest(folder: Path, count: int) -> None:
+    """Remove older assemblies: each holds the functions' code."""
+    by_age = sorted(folder.glob("*.ok"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for old in by_age[count:]:
+        old.unlink()
+        shutil.rmtree(old.with_suffix(""), ignore_errors=True)
 
 
 def _find(clients: aws.Aws, stack: str) -> Deployed | None:

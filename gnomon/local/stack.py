@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -81,10 +82,13 @@ def _up(where: Place, *, persist: bool) -> Stack:
     )
     secret = clients.secrets.get_secret_value(SecretId=outputs[WEBHOOK_SECRET])["SecretString"]
     api = f"/_aws/execute-api/{outputs[API_ID]}/$default"
-    wait_for_health(where, api)
     if fresh or deployed.fresh:
-        with step("starting the functions"):
-            start_functions(clients.functions, outputs, where)
+        with step("starting the functions"), ThreadPoolExecutor(1) as aside:
+            started = aside.submit(start_functions, clients.functions, outputs, where)
+            wait_for_health(where, api)
+            started.result()
+    else:
+        wait_for_health(where, api)
     stack = Stack(
         api_url=where.endpoint + api,
         tokens=tokens,
