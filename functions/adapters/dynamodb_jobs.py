@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-<<<<<<< HEAD
-=======
 from collections.abc import Callable, Iterator, Mapping, Sequence
->>>>>>> main
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
