@@ -39,16 +39,21 @@ def _no_aws_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 
 @pytest.fixture(autouse=True)
 def _no_network(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Sockets are off; the marker `enable_socket` allows a test its own servers on 127.0.0.1, and e2e everything."""
+    """Sockets are off. Tests marked e2e have them; the fixture `loopback` allows 127.0.0.0/8."""
     if request.node.get_closest_marker("e2e"):
         yield
         return
-    if request.node.get_closest_marker("enable_socket"):
+    if "loopback" in request.fixturenames:
         pytest_socket.socket_allow_hosts(["127.0.0.0/8", "::1"], allow_unix_socket=True)
     else:
         pytest_socket.disable_socket(allow_unix_socket=True)
     yield
     pytest_socket.enable_socket()
+
+
+@pytest.fixture
+def loopback() -> None:
+    """This test talks to a server of its own on this machine."""
 
 
 @dataclass
