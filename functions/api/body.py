@@ -12,9 +12,12 @@ import hashlib
 import json
 import math
 import re
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from functions.domain.errors import FieldProblem, InvalidRequestError, PayloadTooLargeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_BODY_BYTES = 256 * 1024
 MAX_PAYLOAD_BYTES = 131_072
@@ -67,9 +70,10 @@ def parse(text: str) -> Any:
     return value
 
 
-def compact(value: Any) -> str:
-    """JSON text without spaces and without needless escapes."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+compact: Callable[[Any], str] = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
+).encode
+"""JSON text without spaces and without needless escapes."""
 
 
 def payload_text(value: Any) -> str:
