@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -18,6 +17,9 @@ from moto.core.botocore_stubber import BotocoreStubber
 
 from functions.domain.definition import Priority
 from tests.tables import create_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 REGION = "eu-central-1"
 
@@ -37,12 +39,12 @@ def _no_aws_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 
 @pytest.fixture(autouse=True)
 def _no_network(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Sockets are off. Tests marked e2e have them; the fixture `loopback` allows 127.0.0.1."""
+    """Sockets are off. Tests marked e2e have them; the fixture `loopback` allows 127.0.0.0/8."""
     if request.node.get_closest_marker("e2e"):
         yield
         return
     if "loopback" in request.fixturenames:
-        pytest_socket.socket_allow_hosts(["127.0.0.1", "::1"], allow_unix_socket=True)
+        pytest_socket.socket_allow_hosts(["127.0.0.0/8", "::1"], allow_unix_socket=True)
     else:
         pytest_socket.disable_socket(allow_unix_socket=True)
     yield
@@ -51,7 +53,7 @@ def _no_network(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def loopback() -> None:
-    """This test talks to a server of its own on 127.0.0.1."""
+    """This test talks to a server of its own on this machine."""
 
 
 @dataclass

@@ -15,12 +15,10 @@ import dataclasses
 import json
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functions.domain.cursor import read_cursor, write_cursor
-from functions.domain.definition import Definition, Priority
 from functions.domain.errors import (
     HintNotSentError,
     IdempotencyKeyReusedError,
@@ -30,13 +28,18 @@ from functions.domain.errors import (
     UnavailableError,
 )
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
-from functions.domain.hint import Hint
-from functions.domain.job import Gap, Job
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
 from functions.ports import Allowance, Claim, Page
 from tests.faults import Faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from functions.domain.definition import Definition, Priority
+    from functions.domain.hint import Hint
+    from functions.domain.job import Gap, Job
 
 SHARDS = 8
 INLINE_LIMIT = 500

@@ -7,9 +7,8 @@ Attributes that this release does not know are never touched: a newer one may ha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from functions.adapters.dynamodb_keys import (
     DEAD_LETTERS,
@@ -29,6 +28,9 @@ from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 DAY = 86_400
 DELETED_JOB_DAYS = 30

@@ -35,13 +35,16 @@ from functions.adapters.dynamodb_keys import (
     text,
 )
 from functions.domain.cursor import read_cursor, write_cursor
-from functions.domain.definition import Definition
 from functions.domain.errors import CorruptDefinitionError, JobExistsError, LostRaceError, UnavailableError
-from functions.domain.job import Job
 from functions.ports import Page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from functions.domain.definition import Definition
+    from functions.domain.job import Job
 
 
 logger = logging.getLogger(__name__)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from functions.api.body import compact
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.ids import execution_id, run_id, slot_id, slot_instant
 from functions.domain.instants import rfc3339
@@ -29,7 +29,7 @@ def job_text(job: Job) -> str:
 def jobs_text(page: Page[Job]) -> str:
     """A list of jobs, without payloads. One whose definition cannot be read is shown without it."""
     return _page(
-        [_text(_job(job, {} if job.definition is None else job.definition.document)) for job in page.items], page
+        [compact(_job(job, {} if job.definition is None else job.definition.document)) for job in page.items], page
     )
 
 
@@ -41,7 +41,7 @@ def execution_text(entry: HistoryEntry) -> str:
     """One execution, finished or not, or a gap of skipped slots."""
     if isinstance(entry, Execution):
         return _execution(entry)
-    return _text(_gap(entry) if isinstance(entry, SkippedSlots) else _active(entry))
+    return compact(_gap(entry) if isinstance(entry, SkippedSlots) else _active(entry))
 
 
 def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,12 +137,8 @@ def _attempt(job_id: str, slot: str, attempt: int) -> dict[str, Any]:
 
 def _page(texts: Iterable[str], page: Page[Any]) -> str:
     pagination = {} if page.cursor is None else {"cursor": page.cursor}
-    return f'{{"data":[{",".join(texts)}],"pagination":{_text(pagination)}}}'
+    return f'{{"data":[{",".join(texts)}],"pagination":{compact(pagination)}}}'
 
 
 def _with_raw(view: Mapping[str, Any], name: str, raw: str) -> str:
-    return f'{_text(view)[:-1]},"{name}":{raw}}}'
-
-
-def _text(view: Mapping[str, Any]) -> str:
-    return json.dumps(view, ensure_ascii=False, separators=(",", ":"))
+    return f'{compact(view)[:-1]},"{name}":{raw}}}'

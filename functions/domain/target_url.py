@@ -5,6 +5,7 @@ Pure: nothing is resolved here. The guard in functions/adapters/address_guard.py
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import json
 import re
@@ -176,8 +177,13 @@ def is_unguarded(url: TargetUrl, rules: UrlRules) -> bool:
 
 def _matches(url: TargetUrl, entry: str) -> bool:
     origin, any_port = (entry.removesuffix(":*"), True) if entry.endswith(":*") else (entry, False)
-    listed = parse_url(origin)
+    listed = _listed(origin)
     return (listed.scheme, listed.host) == (url.scheme, url.host) and (any_port or listed.port == url.port)
+
+
+@functools.cache
+def _listed(origin: str) -> TargetUrl:
+    return parse_url(origin)
 
 
 def check_addresses(url: object, addresses: Iterable[str]) -> None:

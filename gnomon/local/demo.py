@@ -26,7 +26,7 @@ from gnomon.display import execution_line, executions_table, preview_table
 from gnomon.errors import GnomonError, UsageError
 from gnomon.follow import ChangeLog, Look, look
 from gnomon.job_body import rfc3339
-from gnomon.local.places import ROOT, place
+from gnomon.local.places import DEFAULT_PORT, ROOT, place
 from gnomon.local.receiver import Receiver
 from gnomon.local.report import LocalError
 from gnomon.stack_file import Role, Stack, read_stack
@@ -253,7 +253,9 @@ def say_what_next(console: Console, stack: Stack, job: Job) -> None:
     """Where the API is, a request that works when pasted, and how to stop."""
     file = _seen_from_root(stack.path)
     read_token = f'import json; print(json.load(open("{file}"))["tokens"]["scheduler"])'
-    program = _seen_from_root(Path(sys.executable).with_name("gnomon"))
+    here = place()
+    port = "" if here.port == DEFAULT_PORT else f"GNOMON_PORT={here.port} "
+    program = f"{port}{_seen_from_root(Path(sys.executable).with_name('gnomon'))}"
     console.print("\nThe stack is up. In this folder:\n", style="bold")
     for line in (
         f"  API        {stack.api_url}    its pages: {stack.api_url}/docs",
@@ -261,7 +263,7 @@ def say_what_next(console: Console, stack: Stack, job: Job) -> None:
         f"'{stack.api_url}/v1/jobs/{job['id']}/history'",
         f"  the same   {program} jobs history {job['id']}",
         f"  your own   {program} jobs create --help",
-        "  stop       make down",
+        f"  stop       {port}make down",
     ):
         console.print(line, markup=False, soft_wrap=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 import pytest
@@ -14,10 +14,12 @@ from functions.api.app import routes_without_services
 from functions.api.openapi import document
 from functions.api.openapi_operations import OPERATIONS
 from functions.api.problems import FAULT, PROBLEMS
-from functions.api.route import Route
 from functions.api.schemas import JobBody
 from functions.api.validation import validated
 from tests.api_client import Api
+
+if TYPE_CHECKING:
+    from functions.api.route import Route
 
 DOCS = Path(__file__).parents[2] / "docs"
 ROUTES = {f"{route.method} {route.path}": route for route in routes_without_services()}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.adapters.sqs_dead_letters import SqsDeadLetters
 from functions.adapters.timetable import RunQueue, SqsTimetable
-from tests.conftest import Aws
 from tests.fakes import (
     FakeClock,
     FakeDeadLetters,
@@ -26,6 +24,11 @@ from tests.fakes import (
     InMemoryOwners,
 )
 from tests.faults import Faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.conftest import Aws
 
 RETENTION_DAYS = 30
 

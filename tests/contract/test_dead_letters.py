@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from functions.adapters.sqs_dead_letters import SqsDeadLetters
 from functions.domain.errors import UnavailableError
 
 
@@ -52,13 +51,3 @@ def test_a_message_that_cannot_be_sent_is_an_error(dead_letters, platform):
 
     with pytest.raises(UnavailableError):
         dead_letters.announce([{"id": "1"}])
-
-
-def test_a_part_that_was_refused_is_an_error(aws):
-    def refuse(parsed: dict[str, Any], **_: Any) -> None:
-        parsed["Failed"] = [{"Id": "0", "Code": "InternalError", "SenderFault": False}]
-
-    aws.sqs.meta.events.register("after-call.sqs.SendMessageBatch", refuse)
-
-    with pytest.raises(UnavailableError):
-        SqsDeadLetters(aws.sqs, aws.dead_letter_queue_url).announce([{"id": "1"}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,9 +19,11 @@ from functions.domain.definition import Definition
 from functions.domain.errors import CorruptDefinitionError, LostRaceError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, SkipReason
-from tests.conftest import Aws
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_job, make_run, new_id
 from tests.faults import Crash, Faults
+
+if TYPE_CHECKING:
+    from tests.conftest import Aws
 
 DAY = 86_400
 BIG = '{"text":"' + "x" * 100_000 + '"}'

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.domain.errors import RateLimitedError
 from functions.ports import Allowance
-from tests.conftest import Aws
 from tests.contract.conftest import at_once
 from tests.factories import NOW
 from tests.fakes import InMemoryRateLimits
+
+if TYPE_CHECKING:
+    from tests.conftest import Aws
 
 
 @pytest.fixture

@@ -165,3 +165,10 @@ def test_the_hash_of_a_body_ignores_the_order_of_keys_and_tells_kinds_of_numbers
     assert canonical_hash(parse('{"a":1,"b":{"c":2,"d":3}}')) == canonical_hash(parse('{"b":{"d":3,"c":2},"a":1}'))
     assert canonical_hash({"a": 1}) != canonical_hash({"a": 1.0})
     assert canonical_hash({"a": -0.0}) != canonical_hash({"a": 0.0})
+
+
+def test_many_digits_that_are_no_integer_are_taken() -> None:
+    text = "1" * 5_000
+    assert parse(json.dumps({"digits": text})) == {"digits": text}
+    assert parse("0." + text) == pytest.approx(1 / 9)
+    assert parse("-" + "9" * 4_300) == -int("9" * 4_300)

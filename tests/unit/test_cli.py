@@ -159,7 +159,7 @@ def test_unusable_input_is_told_before_anything_is_sent(
 def test_a_refusal_names_field_message_request_and_way_out(api: ApiServer, shell: Shell) -> None:
     api.refusals = [
         refusal(400, "VALIDATION_ERROR", "The request is not valid.", ("schedule.expression", "minute 61 is over 59")),
-        refusal(404, "NOT_FOUND", "There is nothing here."),
+        refusal(404, "NOT_FOUND", "There is nothing here.", ("jobId", "There is nothing here.")),
         (401, {"message": "Unauthorized"}),
     ]
     first, second, third = (
@@ -173,6 +173,7 @@ def test_a_refusal_names_field_message_request_and_way_out(api: ApiServer, shell
     assert "  schedule.expression: minute 61 is over 59" in first.stderr
     assert "request id: req-1" in first.stderr
     assert "gnomon jobs list" in second.stderr
+    assert second.stderr.count("There is nothing here.") == 1
     assert "make up" in third.stderr
 
 
