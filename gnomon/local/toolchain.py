@@ -30,6 +30,8 @@ BOOTSTRAP = LOCAL / "bootstrap"
 EMULATOR = LOCAL / "emulator"
 NODE = LOCAL / "node-env"
 CDK = LOCAL / "cdk"
+PYTHON = Path(sys.executable).resolve()
+"""The interpreter itself, also where make found it in .venv: environments are not made from environments."""
 MINIMAL_NODE = (22, 0, 0)
 QUIET = {
     "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
@@ -174,7 +176,7 @@ def npm() -> list[str | Path]:
 
 
 def _install_uv() -> None:
-    _run([sys.executable, "-m", "venv", "--clear", BOOTSTRAP], "bootstrap")
+    _run([PYTHON, "-m", "venv", "--clear", BOOTSTRAP], "bootstrap")
     _run([*_pip(), "--require-hashes", "--only-binary", ":all:", "-r", REQUIREMENTS / "bootstrap.txt"], "bootstrap")
 
 
@@ -208,7 +210,7 @@ def _install_cdk() -> None:
 
 def _sync(target: Path, requirements: str) -> None:
     uv = BOOTSTRAP / "bin" / "uv"
-    _run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, target], target.name)
+    _run([uv, "venv", "--quiet", "--allow-existing", "--python", PYTHON, target], target.name)
     _run([uv, *_sync_options(requirements), "--python", target / "bin" / "python"], target.name)
 
 
