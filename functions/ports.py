@@ -5,15 +5,17 @@ Instants are epoch seconds, UTC. A port raises domain errors only; anything else
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from functions.domain.definition import Priority
-from functions.domain.execution import Execution, SkippedSlots
-from functions.domain.hint import Hint
-from functions.domain.job import Gap, Job
-from functions.domain.outcome import Invocation, TargetAnswer
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from functions.domain.definition import Priority
+    from functions.domain.execution import Execution, SkippedSlots
+    from functions.domain.hint import Hint
+    from functions.domain.job import Gap, Job
+    from functions.domain.outcome import Invocation, TargetAnswer
 
 T = TypeVar("T")
 

@@ -137,7 +137,7 @@ def _read(name: str, kind: Any, source: typing.Mapping[str, str]) -> Any:
 
 
 def _build(kind: Any, value: Any) -> Any:
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         types = typing.get_type_hints(kind)
         return kind(**{name: _build(types[name], value[name]) for name in types})
     if typing.get_origin(kind) is tuple:

@@ -36,9 +36,9 @@ class Client:
     """One API, one caller. Not for use from several threads at once.
 
     Every method raises GnomonApiError for what the API refuses and UnreachableError when no answer comes. Calls that
-    may be repeated safely are repeated, at most `attempts` times in all: reads, replacements, deletions and creations
-    (each carries an idempotency key) on 429, 502, 503, 504 and a lost answer; all others on 429 alone, which says that
-    nothing was done. `Retry-After` is honoured, up to a minute.
+    may be repeated safely are repeated, at most `attempts` times in all: reads, replacements, deletions, and creations,
+    runs and retries (each carries an idempotency key) on 429, 502, 503, 504 and a lost answer; all others on 429 alone,
+    which says that nothing was done. `Retry-After` is honoured, up to a minute.
     """
 
     def __init__(
@@ -81,8 +81,7 @@ class Client:
 
     def create_job(self, definition: Mapping[str, Any], *, idempotency_key: str | None = None) -> Job:
         """Register a job; returns the whole job. Without a key one is drawn, so that a repeat makes no second job."""
-        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        return cast("Job", self._call("POST", "/v1/jobs", body=definition, headers=headers, repeatable=True))
+        return cast("Job", self._keyed("/v1/jobs", definition, idempotency_key))
 
     def get_job(self, job_id: str) -> Job:
         return cast("Job", self._call("GET", _job(job_id)))
@@ -118,13 +117,14 @@ class Client:
     def resume_job(self, job_id: str) -> Job:
         return self._act(job_id, "resume")
 
-    def execute_job(self, job_id: str) -> Job:
-        """Run now, beside the schedule."""
-        return self._act(job_id, "execute")
+    def execute_job(self, job_id: str, *, idempotency_key: str | None = None) -> Job:
+        """Run now, beside the schedule. A key is drawn as for a creation: a repeat makes no second run."""
+        return cast("Job", self._keyed(f"{_job(job_id)}/execute", None, idempotency_key))
 
-    def retry_job(self, job_id: str, *, delay_seconds: int | None = None) -> Job:
+    def retry_job(self, job_id: str, *, delay_seconds: int | None = None, idempotency_key: str | None = None) -> Job:
         """Repeat the last run, which failed or waits for its retry: now, or after the delay."""
-        return self._act(job_id, "retry", {} if delay_seconds is None else {"delaySeconds": delay_seconds})
+        body = None if delay_seconds is None else {"delaySeconds": delay_seconds}
+        return cast("Job", self._keyed(f"{_job(job_id)}/retry", body, idempotency_key))
 
     def cancel_job(self, job_id: str) -> Job:
         """End the job for good: nothing runs after it, its history stays."""
@@ -153,8 +153,12 @@ class Client:
         query = {"expression": expression, "timezone": timezone, "after": after, "count": count, "jobId": job_id}
         return cast("Preview", self._call("GET", "/v1/schedule/preview", query=query))
 
-    def _act(self, job_id: str, action: str, body: Mapping[str, Any] | None = None) -> Job:
-        return cast("Job", self._call("POST", f"{_job(job_id)}/{action}", body=body or None))
+    def _act(self, job_id: str, action: str) -> Job:
+        return cast("Job", self._call("POST", f"{_job(job_id)}/{action}"))
+
+    def _keyed(self, path: str, body: Mapping[str, Any] | None, key: str | None) -> Any:
+        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        return self._call("POST", path, body=body, headers=headers, repeatable=True)
 
     def _pages(self, path: str, filters: Mapping[str, Any], page_size: int) -> Iterator[Any]:
         cursor: str | None = None

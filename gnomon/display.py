@@ -167,12 +167,14 @@ def what(execution: Execution, now: datetime) -> str:
     error = execution.get("error")
     if error:
         parts.append(f"{error.get('code', '')}: {error.get('message', '')}")
-    if execution.get("reason"):
+    # That a retry follows is said by its time.
+    if execution.get("reason") and execution["reason"] != "RETRY_SCHEDULED":
         parts.append(str(execution["reason"]))
     if execution.get("count"):
         parts.append(f"{execution['count']} slots to {clock_time(execution.get('to'), now)}")
     if execution.get("nextRetryAt"):
-        parts.append(f"retry at {clock_time(execution['nextRetryAt'], now)}")
+        verb = "starts" if execution.get("status") == "QUEUED" else "retry"
+        parts.append(f"{verb} at {clock_time(execution['nextRetryAt'], now)}")
     return printable("; ".join(parts))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
     from gnomon.shapes import Execution, Job
 
 _ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
-_ACTIVE = frozenset({"QUEUED", "RUNNING"})
+_MANUAL_RUN = re.compile(r"-[0-9]{10}m[a-z2-7]{8}$")
+"""How the id of a run ends that somebody asked for: it starts although the job is paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,13 @@ class Look:
         status = self.job.get("status")
         if status in _ENDED:
             return True
-        return status == "PAUSED" and not any(execution.get("status") in _ACTIVE for execution in self.executions)
+        return status == "PAUSED" and not any(_goes_on(execution) for execution in self.executions)
+
+
+def _goes_on(execution: Execution) -> bool:
+    """Whether a pause does not hold the attempt: it runs, or was asked for by hand."""
+    status = execution.get("status")
+    return status == "RUNNING" or (status == "QUEUED" and _MANUAL_RUN.search(execution.get("runId", "")) is not None)
 
 
 def look(client: Client, job_id: str, *, shown: int = 20) -> Look:

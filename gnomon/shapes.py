@@ -6,8 +6,24 @@ from typing import Any, TypedDict
 
 
 class LastRun(TypedDict, total=False):
+    """The run that ended last."""
+
+    runId: str
     scheduledFor: str
     outcome: str
+    attempt: int
+    errorCode: str | None
+    endedAt: str
+
+
+class ActiveRun(TypedDict, total=False):
+    """A run that goes on, or waits: `status` is RUNNING, WAITING or QUEUED."""
+
+    runId: str
+    scheduledFor: str
+    status: str
+    attempt: int
+    nextAttemptAt: str | None
 
 
 class Job(TypedDict, total=False):
@@ -35,6 +51,7 @@ class Job(TypedDict, total=False):
     createdAt: str
     nextRunAt: str | None
     revision: int
+    activeRuns: list[ActiveRun]
     lastRun: LastRun | None
 
 
@@ -58,6 +75,7 @@ Execution = TypedDict(
         "startedAt": str | None,
         "completedAt": str | None,
         "nextRetryAt": str | None,
+        "fence": int,
         "result": Any,
         # A line of skipped slots has these instead of an attempt.
         "from": str,

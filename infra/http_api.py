@@ -3,10 +3,11 @@
 import json
 from collections.abc import Sequence
 
-from aws_cdk import RemovalPolicy
+from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -56,6 +57,14 @@ class HttpApi(Construct):
             self._public(integration, path=path, method=apigateway.HttpMethod.GET)
         fallback = apigateway.HttpRoute(
             self, "Fallback", http_api=self.api, route_key=apigateway.HttpRouteKey.DEFAULT, integration=integration
+        )
+        # The permission above names methods and paths, and the fallback has neither.
+        function.add_permission(
+            "CallFromFallback",
+            principal=iam.ServicePrincipal("apigateway.amazonaws.com"),
+            source_arn=Stack.of(self).format_arn(
+                service="execute-api", resource=self.api.api_id, resource_name="*/$default"
+            ),
         )
         acknowledge(
             fallback,

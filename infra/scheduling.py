@@ -9,20 +9,24 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.stage import Stage
+
 
 class HintSchedules(Construct):
     """The group of one-time hints, and the role that Scheduler sends them with."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, run_queues: Sequence[sqs.IQueue]) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, stage: Stage, run_queues: Sequence[sqs.IQueue]) -> None:
         super().__init__(scope, construct_id)
-        self._group = scheduler.CfnScheduleGroup(self, "Group", name=f"{Stack.of(self).stack_name}-hints")
-        self.group_name = self._group.ref
+        self.group_name = self._own_group() if stage.own_schedule_group else "default"
         self.role = _scheduler_role(self, "Role", description="EventBridge Scheduler sends hints to the run queues")
         self.role.add_to_policy(
             iam.PolicyStatement(
                 sid="SendHints", actions=["sqs:SendMessage"], resources=[queue.queue_arn for queue in run_queues]
             )
         )
+
+    def _own_group(self) -> str:
+        return scheduler.CfnScheduleGroup(self, "Group", name=f"{Stack.of(self).stack_name}-hints").ref
 
     @property
     def schedules_arn(self) -> str:
@@ -36,7 +40,7 @@ class HintSchedules(Construct):
 
 
 class MinuteSweep(Construct):
-    """Calls the sweep every minute. Not in the group of the hints, so no function may delete it."""
+    """Calls the sweep every minute. In the default group: where hints have their own, no function may delete it."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, function: lambda_.IFunction, dead_letters: sqs.IQueue

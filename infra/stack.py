@@ -48,7 +48,7 @@ class GnomonStack(Stack):
         self.storage = Storage(self, "Storage", stage=stage)
         self.queues = Queues(self, "Queues", stage=stage)
         self.identity = Identity(self, "Identity", stage=stage)
-        self.hints = HintSchedules(self, "Hints", run_queues=list(self.queues.run_queues.values()))
+        self.hints = HintSchedules(self, "Hints", stage=stage, run_queues=list(self.queues.run_queues.values()))
         self.functions = Functions(self, "Functions", stage=stage, code=code)
         self.http_api = HttpApi(
             self,

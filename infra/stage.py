@@ -61,6 +61,9 @@ class Stage:
     target_rules: TargetRules
     run_concurrency: RunConcurrency
     sweep_concurrency: int = 1
+    own_schedule_group: bool = True
+    """Hints have an EventBridge Scheduler group of their own. Not on the emulator: whatever group a schedule is in, its
+    permissions are looked up as if it was in the default one."""
     platform: Platform
     runtime: Literal["PYTHON_3_14"] = "PYTHON_3_14"
     architecture: Literal["ARM_64", "X86_64"] = "ARM_64"
@@ -86,6 +89,7 @@ LOCAL = Stage(
     caller_limits=CallerLimits(writes_per_minute=100_000, reads_per_minute=100_000, creations_per_day=10_000_000),
     target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=("http://127.0.0.1:*",)),
     run_concurrency=RunConcurrency(high=10, normal=10, low=5),
+    own_schedule_group=False,
     platform=THIS_MACHINE,
 )
 

@@ -61,8 +61,7 @@ class Storage(Construct):
                 secret_string_template=json.dumps({}),
                 generate_string_key="current",
                 password_length=32,
-                exclude_punctuation=True,
-                # The same said twice: the emulator knows only this one.
+                # Not `exclude_punctuation`, which emulators do not know.
                 exclude_characters=string.punctuation,
             ),
             removal_policy=removal,

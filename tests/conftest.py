@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator
+import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 import pytest_socket
 from botocore.config import Config
 from moto import mock_aws
+from moto.core.botocore_stubber import BotocoreStubber
 
 from functions.domain.definition import Priority
 from tests.tables import create_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 REGION = "eu-central-1"
 
@@ -34,22 +39,21 @@ def _no_aws_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 
 @pytest.fixture(autouse=True)
 def _no_network(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Sockets are off. Tests marked e2e have them; the fixture `loopback` allows 127.0.0.1."""
+    """Sockets are off. Tests marked e2e have them; the fixture `loopback` allows 127.0.0.0/8."""
     if request.node.get_closest_marker("e2e"):
         yield
         return
     if "loopback" in request.fixturenames:
-        pytest_socket.socket_allow_hosts(["127.0.0.1", "::1"], allow_unix_socket=True)
+        pytest_socket.socket_allow_hosts(["127.0.0.0/8", "::1"], allow_unix_socket=True)
     else:
         pytest_socket.disable_socket(allow_unix_socket=True)
     yield
     pytest_socket.enable_socket()
-    pytest_socket._remove_restrictions()
 
 
 @pytest.fixture
 def loopback() -> None:
-    """This test talks to a server of its own on 127.0.0.1."""
+    """This test talks to a server of its own on this machine."""
 
 
 @dataclass
@@ -70,10 +74,28 @@ class Aws:
 
 
 @pytest.fixture
-def aws() -> Iterator[Aws]:
+def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DynamoDB checks a condition and writes in one step; moto does only while nobody else is in it."""
+    lock, original = threading.RLock(), BotocoreStubber.process_request
+
+    def process_request(self: BotocoreStubber, request: Any) -> Any:
+        with lock:
+            return original(self, request)
+
+    monkeypatch.setattr(BotocoreStubber, "process_request", process_request)
+
+
+@functools.cache
+def _session() -> boto3.Session:
+    """One for all tests: it keeps the service models it read."""
+    return boto3.Session("test", "test", region_name=REGION)
+
+
+@pytest.fixture
+def aws(_one_at_a_time: None) -> Iterator[Aws]:
     """The tables and queues of the stack, on moto."""
     with mock_aws():
-        session = boto3.Session("test", "test", region_name=REGION)
+        session = _session()
         # The SDK's own retries without their delay.
         config = Config(retries={"mode": "standard", "max_attempts": 2}, max_pool_connections=64)
         dynamodb, sqs, scheduler = (session.client(name, config=config) for name in ("dynamodb", "sqs", "scheduler"))

@@ -11,7 +11,7 @@ from functions.domain.definition import Priority
 from functions.domain.errors import GnomonError
 from functions.domain.hint import Hint
 from functions.domain.job import Job
-from functions.ports import Clock
+from functions.ports import Clock, JobStore, RunHistory
 from functions.usecases.executor import Handled, handle_hint
 from functions.usecases.jobs import JobDraft, create_job
 from functions.usecases.services import Executor, Services
@@ -35,15 +35,23 @@ def middle(low: float, high: float) -> float:
 class Driver:
     """One world, driven. Every delivery runs to its end before the next: races are made by faults and by hand."""
 
-    def __init__(self, world: World | None = None, *, sweeps: bool = True) -> None:
+    def __init__(
+        self,
+        world: World | None = None,
+        *,
+        sweeps: bool = True,
+        jobs: JobStore | None = None,
+        history: RunHistory | None = None,
+    ) -> None:
+        """`jobs` and `history` put adapters in the place of the fakes."""
         self.world = world or World()
         self.sweeps = sweeps
         self.handled: list[Handled] = []
         self.crashes = 0
         marks = itertools.count(1)
         shared: dict[str, Any] = {
-            "jobs": self.world.jobs,
-            "history": self.world.history,
+            "jobs": jobs or self.world.jobs,
+            "history": history or self.world.history,
             "timetable": self.world.timetable,
             "clock": self.world.clock,
             "new_write_id": lambda: f"w{next(marks)}",
@@ -63,7 +71,7 @@ class Driver:
         return create_job(self.services, caller, draft).job
 
     def row(self, job_id: str) -> Job:
-        row = self.world.jobs.get(job_id)
+        row = self.services.jobs.get(job_id)
         assert row is not None
         return row
 

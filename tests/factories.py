@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functions.domain.definition import Definition
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import new_write_id, slot_id
 from functions.domain.job import ActiveRun, Job, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 JOB_ID = "7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f"
 NOW = 1_800_000_000

@@ -15,12 +15,10 @@ import dataclasses
 import json
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functions.domain.cursor import read_cursor, write_cursor
-from functions.domain.definition import Definition, Priority
 from functions.domain.errors import (
     HintNotSentError,
     IdempotencyKeyReusedError,
@@ -30,13 +28,18 @@ from functions.domain.errors import (
     UnavailableError,
 )
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
-from functions.domain.hint import Hint
-from functions.domain.job import Gap, Job
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
 from functions.ports import Allowance, Claim, Page
 from tests.faults import Faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from functions.domain.definition import Definition, Priority
+    from functions.domain.hint import Hint
+    from functions.domain.job import Gap, Job
 
 SHARDS = 8
 INLINE_LIMIT = 500
@@ -122,7 +125,11 @@ class InMemoryJobs:
                 elif job.write_id not in (row.write_id, row.revised_by):
                     raise JobExistsError
 
-        self.faults.run("jobs.create", apply)
+        try:
+            self.faults.run("jobs.create", apply)
+        except JobExistsError:
+            self._forget_definition(stored, unless=self.rows[job.id].definition_row)
+            raise
         return stored
 
     def get(self, job_id: str, *, with_definition: bool = True) -> Job | None:
@@ -157,10 +164,14 @@ class InMemoryJobs:
                 else:
                     self._store(saved)
 
-        self.faults.run("jobs.save", apply)
-        if changed and read.definition_row is not None and read.definition_row != name:
-            superseded = (read.id, read.definition_row)
-            self.faults.run("jobs.delete_definition", lambda: self.definitions.pop(superseded, None))
+        try:
+            self.faults.run("jobs.save", apply)
+        except LostRaceError as lost:
+            if changed:
+                self._forget_definition(saved, unless=lost.current and lost.current.definition_row)
+            raise
+        if changed:
+            self._forget_definition(read, unless=name)
         return saved
 
     def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
@@ -190,6 +201,11 @@ class InMemoryJobs:
             return
         key, definition = (job.id, job.definition_row), job.definition
         self.faults.run("jobs.put_definition", lambda: self.definitions.__setitem__(key, definition))
+
+    def _forget_definition(self, job: Job, *, unless: str | None) -> None:
+        if job.definition_row is not None and job.definition_row != unless:
+            key = (job.id, job.definition_row)
+            self.faults.run("jobs.delete_definition", lambda: self.definitions.pop(key, None))
 
     @staticmethod
     def _row_name(job: Job) -> str | None:

@@ -8,18 +8,21 @@
 
     jobs = InMemoryJobs(faults=faults)             # tests/fakes.py
     faults.watch(dynamodb_client)                  # the same numbers over real adapters, on moto
+    faults.inject(crash_after=1)                   # other faults from here on, counted from 1
 
 `faults.steps` lists the mutations that were applied: "jobs.save" of the fakes, "dynamodb.UpdateItem" of the clients.
 A test that stops a flow after each step runs it with `crash_after=n` for n = 1, 2, … until `faults.crashed` is False.
-`disarm()` ends all faults: what follows is the next process.
+`disarm()` ends all faults: what follows is the next process. A mutation whose condition is refused is counted, too.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = TypeVar("T")
 
@@ -49,8 +52,23 @@ class Faults:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def disarm(self) -> None:
-        """No fault from here on."""
+        """No fault from here on; what happened so far stays to be read."""
         self.crash_before = self.crash_after = self.lose_answer = self.on_step = self.meanwhile = None
+
+    def inject(
+        self,
+        *,
+        crash_before: int | None = None,
+        crash_after: int | None = None,
+        lose_answer: int | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        on_step: Callable[[str, str], None] | None = None,
+    ) -> None:
+        """Replace the faults; mutations are counted from 1 again."""
+        self.crash_before, self.crash_after, self.lose_answer = crash_before, crash_after, lose_answer
+        self.meanwhile, self.on_step = meanwhile, on_step
+        self.crashed, self._count = False, 0
+        self.steps.clear()
 
     def run(self, name: str, apply: Callable[[], T]) -> T:
         """One mutation of a fake. `apply` must bear being repeated, as a conditional write with a mark does."""
@@ -75,9 +93,10 @@ class Faults:
             def repeat(numbers: Any = numbers, **_: Any) -> float | None:
                 if numbers.value != self.lose_answer or numbers.repeated:
                     return None
-                numbers.repeated = True
+                number, numbers.repeated = numbers.value, True
                 if self.meanwhile is not None:
                     self.meanwhile()
+                numbers.value, numbers.repeated = number, True
                 return 0.0  # botocore sends the request again after so many seconds
 
             def after(name: str = name, numbers: Any = numbers, parsed: Any = None, **_: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from functions.adapters.dynamodb_keys import Item
-
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
+
+    from functions.adapters.dynamodb_keys import Item
 
 
 def refusing_item(error: ClientError) -> Item | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -14,11 +13,14 @@ from functions.adapters.dynamodb_keys import Item, execution_key, history_place,
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, SkippedSlots
-from functions.domain.job import Gap
 from functions.ports import Page
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from functions.domain.job import Gap
 
 
 logger = logging.getLogger(__name__)

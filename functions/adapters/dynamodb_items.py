@@ -7,9 +7,8 @@ Attributes that this release does not know are never touched: a newer one may ha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from functions.adapters.dynamodb_keys import (
     DEAD_LETTERS,
@@ -25,10 +24,13 @@ from functions.adapters.dynamodb_keys import (
     split_history_place,
     text,
 )
-from functions.domain.definition import Definition
+from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 DAY = 86_400
 DELETED_JOB_DAYS = 30
@@ -85,43 +87,38 @@ def _read(item: Item, fields: Sequence[_Field]) -> dict[str, Any]:
     return values
 
 
-_RUN = _map(
-    ActiveRun,
-    (
-        _Field("state", "st", _enum(RunState), _REQUIRED),
-        _Field("attempt", "n", _INT, _REQUIRED),
-        _Field("attempt_limit", "lim", _INT, _REQUIRED),
-        _Field("fence", "f", _INT, 0),
-        _Field("lease_expires_at", "lease", _INT),
-        _Field("due_at", "at", _INT),
-        _Field("manual", "man", _FLAG, default=False),
-        _Field("started_by", "own", _TEXT),
-    ),
+_RUN_FIELDS = (
+    _Field("state", "st", _enum(RunState), _REQUIRED),
+    _Field("attempt", "n", _INT, _REQUIRED),
+    _Field("attempt_limit", "lim", _INT, _REQUIRED),
+    _Field("fence", "f", _INT, 0),
+    _Field("lease_expires_at", "lease", _INT),
+    _Field("started_at", "sa", _FLOAT),
+    _Field("due_at", "at", _INT),
+    _Field("manual", "man", _FLAG, default=False),
+    _Field("started_by", "own", _TEXT),
 )
+_RUN = _map(ActiveRun, _RUN_FIELDS)
 _RUNS = _Kind(
     lambda runs: {"M": {slot_id: _RUN.write(run) for slot_id, run in runs.items()}},
     lambda value: MappingProxyType({slot_id: _RUN.read(run) for slot_id, run in value["M"].items()}),
 )
-_GAP = _map(
-    Gap,
-    (
-        _Field("first", "from", _INT, _REQUIRED),
-        _Field("last", "to", _INT, _REQUIRED),
-        _Field("count", "n", _INT, _REQUIRED),
-        _Field("reason", "r", _enum(SkipReason), _REQUIRED),
-    ),
+_GAP_FIELDS = (
+    _Field("first", "from", _INT, _REQUIRED),
+    _Field("last", "to", _INT, _REQUIRED),
+    _Field("count", "n", _INT, _REQUIRED),
+    _Field("reason", "r", _enum(SkipReason), _REQUIRED),
 )
-_LAST_RUN = _map(
-    LastRun,
-    (
-        _Field("slot_id", "slot", _TEXT, _REQUIRED),
-        _Field("attempt", "n", _INT, _REQUIRED),
-        _Field("outcome", "o", _enum(Outcome), _REQUIRED),
-        _Field("fence", "f", _INT, 0),
-        _Field("ended_at", "t", _INT, _REQUIRED),
-        _Field("error_code", "e", _TEXT),
-    ),
+_GAP = _map(Gap, _GAP_FIELDS)
+_LAST_RUN_FIELDS = (
+    _Field("slot_id", "slot", _TEXT, _REQUIRED),
+    _Field("attempt", "n", _INT, _REQUIRED),
+    _Field("outcome", "o", _enum(Outcome), _REQUIRED),
+    _Field("fence", "f", _INT, 0),
+    _Field("ended_at", "t", _INT, _REQUIRED),
+    _Field("error_code", "e", _TEXT),
 )
+_LAST_RUN = _map(LastRun, _LAST_RUN_FIELDS)
 
 _JOB = (
     _Field("owner", "o", _TEXT, _REQUIRED),
@@ -132,6 +129,7 @@ _JOB = (
     _Field("write_id", "wid", _TEXT, ""),
     _Field("definition_row", "dr", _TEXT),
     _Field("revised_by", "rw", _TEXT, ""),
+    _Field("priority", "pr", _enum(Priority), Priority.NORMAL),
     _Field("spread", "sp", _INT, 0),
     _Field("next_slot", "nx", _INT),
     _Field("last_slot", "ls", _INT),

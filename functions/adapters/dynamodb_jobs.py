@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -35,13 +35,16 @@ from functions.adapters.dynamodb_keys import (
     text,
 )
 from functions.domain.cursor import read_cursor, write_cursor
-from functions.domain.definition import Definition
 from functions.domain.errors import CorruptDefinitionError, JobExistsError, LostRaceError, UnavailableError
-from functions.domain.job import Job
 from functions.ports import Page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from functions.domain.definition import Definition
+    from functions.domain.job import Job
 
 
 logger = logging.getLogger(__name__)
@@ -50,11 +53,9 @@ WRITE_UNIT = 1024
 """Bytes of a row that one write unit pays for."""
 GROWTH = 260
 """Bytes a state row grows by while a run is active: its entry, the last run, a gap."""
+ATTENTION_PAGE = 100
 BATCH_ROUNDS = 10
 """How often what a batch read left unprocessed is asked for again."""
-
-ATTENTION_PAGE = 200
-"""Jobs a page of the attention index; one index item is under 150 bytes."""
 
 
 class DynamoDbJobs:
@@ -136,7 +137,9 @@ class DynamoDbJobs:
             ExpressionAttributeValues={":shard": text(attention_partition(shard)), ":until": number(until)},
             PaginationConfig={"PageSize": ATTENTION_PAGE},
         )
-        return (job_id_of(item) for page in pages for item in page["Items"])
+        for page in pages:
+            for item in page["Items"]:
+                yield job_id_of(item)
 
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
         scope = f"owner {owner}"

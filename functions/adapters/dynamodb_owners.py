@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
@@ -11,6 +10,8 @@ from functions.adapters.dynamodb_conditions import refusing_item
 from functions.adapters.dynamodb_keys import owner_key, text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mypy_boto3_dynamodb import DynamoDBClient
 
 

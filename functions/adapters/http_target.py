@@ -85,8 +85,8 @@ class HttpTarget:
             for name, value in headers.items():
                 connection.putheader(name, value)
             connection.endheaders(body or None)
-            response = connection.getresponse()
-            return self._answer(response, _read(response), hidden=_hidden(own, target))
+            with connection.getresponse() as response:
+                return self._answer(response, _read(response), hidden=_hidden(own, target))
         finally:
             connection.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -11,6 +10,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from functions.domain.errors import UnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from mypy_boto3_sqs import SQSClient
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.domain.definition import Priority
 from functions.domain.errors import HintNotSentError
 from functions.domain.hint import Hint, write_hint
 from functions.domain.timing import OneTimeSchedule, QueueDelay, one_time_schedule, route, schedule_expression
-from functions.ports import Clock
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mypy_boto3_scheduler import EventBridgeSchedulerClient
     from mypy_boto3_sqs import SQSClient
+
+    from functions.domain.definition import Priority
+    from functions.ports import Clock
 
 
 logger = logging.getLogger(__name__)

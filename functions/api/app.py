@@ -139,7 +139,7 @@ class _App:
             headers["RateLimit-Reset"] = str(allowance.reset_seconds)
         headers.update(answer.headers)
         content_type = None if answer.body is None else answer.content_type
-        return Response(answer.status, content_type, answer.body, headers)
+        return Response(answer.status, content_type, answer.body or "", headers)
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -1,4 +1,7 @@
-"""What callers' actions do to a job's row (PROTOCOL, 1.5). Each raises ConflictError where the state does not allow it."""
+"""What callers' actions do to a job's row (PROTOCOL, 1.5).
+
+Each raises ConflictError where the state does not allow it.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,9 @@ from functions.domain.decision import (
 )
 from functions.domain.definition import Definition, OverlapPolicy
 from functions.domain.dispatch import MAX_ACTIVE
+from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError, InvalidFieldError
 from functions.domain.execution import Execution, ExecutionStatus
-from functions.domain.ending import ended_from_outside
-from functions.domain.ids import slot_id
 from functions.domain.instants import rfc3339
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
 
@@ -181,7 +183,9 @@ def can_be_cancelled(job: Job) -> bool:
 
 
 def decide_cancel(job: Job, *, deleted: bool, now: float, write_id: str) -> Write | Drop:
-    """The row of a cancelled job, once history says so of each run. Raises ConflictError when nothing is left to cancel.
+    """The row of a cancelled job, once history says so of each run.
+
+    Raises ConflictError when nothing is left to cancel.
 
     `deleted` also marks the row as soft-deleted; then a job that is over is no conflict.
     """

@@ -1,7 +1,8 @@
 """A job's definition: what the caller registered, in the words of the HTTP contract.
 
 The stored form *is* the contract's JSON document (camelCase, defaults left out), so a GET answers what was put and
-an upgrade reads it as a client would. The payload is kept apart, as JSON text: the value and kind of each number survive.
+an upgrade reads it as a client would. The payload is kept apart, as JSON text, so that the value and kind of each
+number survive.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ class ExecutionStatus(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionError:
-    """`code`: TIMEOUT, NETWORK_ERROR, HTTP_<status>, TARGET_ERROR, HANDLER_ERROR:<class>, WORKER_LOST, PAYLOAD_ERROR."""
+    """`code`: TIMEOUT, NETWORK_ERROR, HTTP_<status>, TARGET_ERROR, HANDLER_ERROR:<class>, PAYLOAD_ERROR, WORKER_LOST,
+    QUARANTINED."""
 
     code: str
     message: str

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from functions.domain.errors import InvalidFieldError
-from functions.domain.zones import DAY, LAST_INSTANT, first_instant, shown, wall_datetime, wall_offsets, zone
+from functions.domain.zones import LAST_INSTANT, first_instant, shown, wall_datetime, wall_offsets, zone
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -19,9 +19,8 @@ _RFC3339 = re.compile(
 
 
 def rfc3339(instant: float) -> str:
-    """The instant as `2027-01-31T14:59:42Z`, or `…:42.123Z` where it has a fraction (cut to milliseconds)."""
-    whole = int(instant // 1)
-    thousandths = int((instant - whole) * 1000 + 1e-6)
+    """The instant as `2027-01-31T14:59:42Z`, or `…:42.123Z` where it has a fraction (rounded to milliseconds)."""
+    whole, thousandths = divmod(round(instant * 1000), 1000)
     text = datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{thousandths:03d}Z" if thousandths else f"{text}Z"
 
@@ -52,8 +51,7 @@ def parse_instant(text: str, *, field: str, timezone: str | None = None) -> int:
     elif timezone is None:
         raise InvalidFieldError(field, f"{shown(text)} has neither an offset (or Z) nor a time zone beside it")
     else:
-        # A day inside the limits, so that the zone's arithmetic never leaves them.
-        instant = _on_clocks(zone(timezone, "timezone"), min(max(seconds, -DAY), LAST_INSTANT + DAY), text, field)
+        instant = _on_clocks(zone(timezone, "timezone"), seconds, text, field)
     if not 0 <= instant <= LAST_INSTANT:
         raise InvalidFieldError(field, f"{shown(text)} is outside 1970-01-01T00:00:00Z to {rfc3339(LAST_INSTANT)}")
     return instant

@@ -29,8 +29,11 @@ class Bucket:
         return self.period_seconds * MICROSECONDS
 
     def cost(self, tokens: int) -> int:
-        """How much later the bucket is full again for taking so many tokens; rounded up, never too generous."""
-        return -(-tokens * self.period // self.limit)
+        """How much later the bucket is full again for taking so many tokens.
+
+        Rounded down, so that a full bucket really gives `limit` of them.
+        """
+        return tokens * self.period // self.limit
 
     def latest(self, tokens: int, *, now: int) -> int:
         """The latest `arrival` at which so many tokens can still be taken."""

@@ -64,7 +64,7 @@ class TargetRules(UrlRules, Protocol):
 
     @property
     def name_prefixes(self) -> tuple[str, ...]:
-        """How names of functions, queues and secrets must begin; a prefix that begins with `!` takes names back."""
+        """How names of functions, queues and secrets must begin: with one of these."""
         ...
 
 
@@ -197,12 +197,9 @@ def _named(field: str, value: object, form: re.Pattern[str], what: str, rules: T
 
 
 def _allowed(field: str, value: object, name: str, rules: TargetRules) -> None:
-    prefixes = [prefix for prefix in rules.name_prefixes if not prefix.startswith("!")]
-    taken_back = [prefix[1:] for prefix in rules.name_prefixes if prefix.startswith("!")]
-    if not name.startswith(tuple(prefixes)):
-        raise _wrong(field, value, f"is not allowed on this stage: names must begin with one of {one_of(prefixes)}")
-    if name.startswith(tuple(taken_back)):
-        raise _wrong(field, value, f"is not allowed on this stage: names must not begin with {one_of(taken_back)}")
+    if not name.startswith(rules.name_prefixes):
+        listed = one_of(rules.name_prefixes) or "none"
+        raise _wrong(field, value, f"is not allowed on this stage: names must begin with one of {listed}")
 
 
 def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> None:

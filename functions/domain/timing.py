@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from functions.domain.hint import Hint
 from functions.domain.ids import is_manual
+
+if TYPE_CHECKING:
+    from functions.domain.hint import Hint
 
 QUEUE_DELAY_LIMIT = 900
 """Longest `DelaySeconds` of an SQS message (SQS quotas)."""

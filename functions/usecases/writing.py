@@ -1,4 +1,7 @@
-"""Apply a decision to a job's row: one conditional write, decided again from the row that came first (PROTOCOL, 1.2)."""
+"""Apply a decision to a job's row: one conditional write, decided again from the row that came first.
+
+The rule is PROTOCOL 1.2's.
+"""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ class Misfire(enum.StrEnum):
 _EXAMPLES = """\
 Examples:
 
-`gnomon jobs create --name report --cron '0 9 * * MON-FRI' --timezone Europe/Berlin --handler report`
+`gnomon jobs create --name report --cron '0 9 * * MON-FRI' --timezone Europe/Berlin --handler echo`
 
 `gnomon jobs create --name ping --every 15m --http https://example.com/ping --max-retries 5`
 
-`gnomon jobs create --name remind --in 90 --sqs https://sqs.eu-west-1.amazonaws.com/1/gnomon-mail --payload @mail.json`
+`gnomon jobs create --name remind --in 90 --handler echo --payload @mail.json --tag mail`
 
 `gnomon jobs create --file job.json`
 """

@@ -153,7 +153,9 @@ def tell(error: GnomonError) -> None:
     if isinstance(error, GnomonApiError):
         say(f"error: {printable(error.message)} ({error.code}, HTTP {error.status})", style="red")
         for problem in error.details:
-            say(f"  {printable(problem.field)}: {printable(problem.message)}")
+            # With one problem the message names it already.
+            if problem.message not in error.message:
+                say(f"  {printable(problem.field)}: {printable(problem.message)}")
     else:
         say(f"error: {printable(error)}", style="red")
     if error.advice:

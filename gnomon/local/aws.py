@@ -63,3 +63,4 @@ class Aws:
         self.cognito = session.client("cognito-idp", endpoint_url=place.endpoint, config=config)
         self.secrets = session.client("secretsmanager", endpoint_url=place.endpoint, config=config)
         self.cloudformation = session.client("cloudformation", endpoint_url=place.endpoint, config=config)
+        self.functions = session.client("lambda", endpoint_url=place.endpoint, config=config)

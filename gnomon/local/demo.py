@@ -6,7 +6,7 @@ Exit code 0 when the one-time job COMPLETED at its third attempt and the interva
 from __future__ import annotations
 
 import argparse
-import os
+import contextlib
 import subprocess
 import sys
 import time
@@ -26,15 +26,16 @@ from gnomon.display import execution_line, executions_table, preview_table
 from gnomon.errors import GnomonError, UsageError
 from gnomon.follow import ChangeLog, Look, look
 from gnomon.job_body import rfc3339
+from gnomon.local.places import DEFAULT_PORT, ROOT, place
 from gnomon.local.receiver import Receiver
-from gnomon.stack_file import Role, Stack, find_stack_file, read_stack
+from gnomon.local.report import LocalError
+from gnomon.stack_file import Role, Stack, read_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gnomon.shapes import Job
 
-ROOT = Path(__file__).resolve().parents[2]
 ANSWERS = {"/flaky": (503, 503, 200)}
 """What the receiver answers to a job's first, second and third call."""
 ATTEMPTS = 3
@@ -86,6 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GnomonError as error:
         tell(error)
         return 1
+    except LocalError as error:
+        tell(GnomonError(str(error), advice=error.advice))
+        return 1
     except KeyboardInterrupt:
         console.print("\nStopped. The stack is still up: `make down` stops it.", markup=False)
         return 130
@@ -93,18 +97,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def bring_up() -> None:
-    """`make up`, which returns when the stack is ready."""
+    """What `make up` does once the tools are there: returns when the stack is ready."""
     try:
-        subprocess.run(["make", "--no-print-directory", "up"], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-m", "gnomon.local.stack"], cwd=ROOT, check=True)
     except subprocess.CalledProcessError as error:
-        raise DemoError("The local stack did not start.", advice="What `make up` printed above says why.") from error
+        raise DemoError("The local stack did not start.", advice="What was printed above says why.") from error
 
 
 def running_stack() -> Stack:
     """What `make up` wrote; raises UsageError."""
-    path = find_stack_file(ROOT, os.environ)
-    if path is None:
-        raise UsageError("There is no stack file: no local stack is up.", advice="`make up` starts it and writes it.")
+    path = place().stack_file
     stack = read_stack(path)
     if Role.SCHEDULER not in stack.tokens:
         raise UsageError(f"{path} has no token for role scheduler.", advice="`make up` renews the tokens.")
@@ -123,8 +125,12 @@ def play(stage: Stage) -> Job:
     )
     try:
         seen = _follow(stage, once, every)
-    finally:
-        stage.client.delete_job(every["id"])
+    except (GnomonError, KeyboardInterrupt):
+        # What went wrong is worth telling, not that the API is gone for the clean-up too.
+        with contextlib.suppress(GnomonError):
+            stage.client.delete_job(every["id"])
+        raise
+    stage.client.delete_job(every["id"])
     _check(stage, *seen)
     stage.console.print(
         f"\n{ATTEMPTS} attempts, {ATTEMPTS - 1} failures, COMPLETED; {INTERVAL_RUNS} runs of the interval job, which "
@@ -190,7 +196,7 @@ def _follow(stage: Stage, once: Job, every: Job) -> tuple[Look, Look]:
                 return seen
             if stage.monotonic() > ends:
                 raise DemoError(f"The jobs did not end within {DEADLINE_SECONDS:.0f} s. {_evidence(stage, *seen)}")
-            stage.sleep(0.4)
+            stage.sleep(0.7)
 
 
 def _picture(stage: Stage, progress: Progress, seen: tuple[Look, Look]) -> Group:
@@ -225,7 +231,7 @@ def _check(stage: Stage, once: Look, every: Look) -> None:
     if once.job.get("status") != "COMPLETED" or statuses != ["FAILED", "FAILED", "COMPLETED"] or forged:
         raise DemoError(
             f"The one-time job did not fail twice and then complete. {_evidence(stage, once, every)}",
-            advice="The emulator's log is in .local/; `gnomon jobs history JOB_ID` shows the attempts.",
+            advice=f"What the functions said: {place().emulator_log}",
         )
 
 
@@ -247,7 +253,9 @@ def say_what_next(console: Console, stack: Stack, job: Job) -> None:
     """Where the API is, a request that works when pasted, and how to stop."""
     file = _seen_from_root(stack.path)
     read_token = f'import json; print(json.load(open("{file}"))["tokens"]["scheduler"])'
-    program = f"{_seen_from_root(Path(sys.executable))} -m gnomon"
+    here = place()
+    port = "" if here.port == DEFAULT_PORT else f"GNOMON_PORT={here.port} "
+    program = f"{port}{_seen_from_root(Path(sys.executable).with_name('gnomon'))}"
     console.print("\nThe stack is up. In this folder:\n", style="bold")
     for line in (
         f"  API        {stack.api_url}    its pages: {stack.api_url}/docs",
@@ -255,7 +263,7 @@ def say_what_next(console: Console, stack: Stack, job: Job) -> None:
         f"'{stack.api_url}/v1/jobs/{job['id']}/history'",
         f"  the same   {program} jobs history {job['id']}",
         f"  your own   {program} jobs create --help",
-        "  stop       make down",
+        f"  stop       {port}make down",
     ):
         console.print(line, markup=False, soft_wrap=True)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from gnomon.local import aws, emulator, toolchain
 from gnomon.local.places import ROOT, locked
@@ -16,26 +18,30 @@ from gnomon.local.processes import run
 from gnomon.local.report import LocalError, step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from gnomon.local.places import Place
 
 STAGE = "local"
 INPUTS = ("functions", "infra", "app.py", "cdk.json", "pyproject.toml", "requirements")
+ASSEMBLIES = ROOT / ".build" / "local"
+"""What was synthesized, by fingerprint: a start after `make down` need not do it again."""
 ASSETS_BUCKET = f"cdk-hnb659fds-assets-{aws.ACCOUNT}-{emulator.REGION}"
 """Where the CDK puts code: the one thing of `cdk bootstrap` that a deployment with the caller's credentials needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Deployed:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
     outputs: dict[str, str]
     changed: str
     """When it was deployed: an emulator that was killed comes back with what it saved last, perhaps an older one."""
+    fresh: bool = False
+    """Whether it was deployed just now."""
 
 
-def ensure_deployed(place: Place, clients: aws.Aws) -> dict[str, str]:
-    """The stack's outputs, after a deployment if one was needed. Raises LocalError when it failed."""
+def ensure_deployed(place: Place, clients: aws.Aws) -> Deployed:
+    """The stack, after a deployment if one was needed. Raises LocalError when it failed."""
     origins = free_origins(place, os.environ)
     wanted = fingerprint(origins)
     stamp = place.directory / "deployed.json"
@@ -43,19 +49,27 @@ def ensure_deployed(place: Place, clients: aws.Aws) -> dict[str, str]:
     if deployed.get("fingerprint") == wanted:
         found = _find(clients, deployed["stack"])
         if found is not None and found.changed == deployed["changed"]:
-            return found.outputs
+            return found
     stamp.unlink(missing_ok=True)
     with locked("build"):
-        with step("packaging the functions"):
-            _bundle(place)
+        assembly = ASSEMBLIES / wanted[:16]
+        synthesized = assembly.with_suffix(".ok")
+        if synthesized.exists():
+            source = [f"--app={assembly}"]
+        else:
+            with step("packaging the functions"):
+                _bundle(place)
+            source = [f"--output={assembly}", "--context", f"stage={STAGE}", "--context", f"localOrigins={origins}"]
         with step("deploying the stack"):
             clients.s3.create_bucket(Bucket=ASSETS_BUCKET)
-            stack = _deploy(place, origins)
+            stack = _deploy(place, source)
+        synthesized.touch()
+        _keep_newest(ASSEMBLIES, 3)
     found = _find(clients, stack)
     if found is None:
         raise LocalError(f"the stack {stack} is not there after its deployment", f"See {place.emulator_log}")
     stamp.write_text(json.dumps({"fingerprint": wanted, "stack": stack, "changed": found.changed}))
-    return found.outputs
+    return replace(found, fresh=True)
 
 
 def fingerprint(origins: str, root: Path = ROOT) -> str:
@@ -90,21 +104,20 @@ def _bundle(place: Place) -> None:
     )
 
 
-def _deploy(place: Place, origins: str) -> str:
-    """Synthesize and deploy; returns the stack's name."""
+def _deploy(place: Place, source: Sequence[str]) -> str:
+    """Deploy what was synthesized, or synthesize it first; returns the stack's name."""
     outputs = place.directory / "outputs.json"
     outputs.unlink(missing_ok=True)
-    context = ["--context", f"stage={STAGE}", "--context", f"localOrigins={origins}"]
     run(
         [
             toolchain.CDK / "node_modules" / ".bin" / "cdk",
             "deploy",
             "--all",
-            *context,
+            *source,
             "--require-approval=never",
+            "--method=direct",
             "--no-notices",
             "--progress=events",
-            f"--output={place.directory / 'cdk.out'}",
             f"--outputs-file={outputs}",
         ],
         log=place.directory / "logs" / "deploy.log",
@@ -118,17 +131,23 @@ def _deploy(place: Place, origins: str) -> str:
     return stacks[0]
 
 
-def _find(clients: aws.Aws, stack: str) -> _Deployed | None:
+def _keep_newest(folder: Path, count: int) -> None:
+    """Remove older assemblies: each holds the functions' code."""
+    by_age = sorted(folder.glob("*.ok"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for old in by_age[count:]:
+        old.unlink()
+        shutil.rmtree(old.with_suffix(""), ignore_errors=True)
+
+
+def _find(clients: aws.Aws, stack: str) -> Deployed | None:
     """The deployed stack; None where it is not there, or a deployment of it did not end well."""
     try:
         found = clients.cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
     except ClientError:
         return None
-    except BotoCoreError as error:
-        raise LocalError(f"the emulator does not answer: {error}", "`make down`, then `make up` again.") from error
     if found["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         return None
-    return _Deployed(
+    return Deployed(
         outputs={output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])},
         changed=str(found.get("LastUpdatedTime", found["CreationTime"])),
     )

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from gnomon.local import aws, emulator, stack, toolchain
-from gnomon.local.places import LOCAL, ROOT, Place, place
+from gnomon.local.places import ROOT, Place, at, place
 from gnomon.local.report import LocalError, exit_code
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _place_of_their_own() -> Place:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    return Place(port=port, stack_file=LOCAL / str(port) / "stack.json")
+    return at(port)
 
 
 def _end(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -71,19 +71,19 @@ def find(place: Place) -> Running | None:
         running = Running(written["pid"], written["start"])
     except (OSError, ValueError, KeyError):
         return None
-    return running if running.pid in _processes(place, running.pid) else None
+    return running if running.pid in processes(place, running.pid) else None
 
 
-def stop(place: Place) -> bool:
+def stop(place: Place, *, patience: float = STOP_SECONDS) -> bool:
     """End the emulator of this place and the functions it started; False when there was nothing to end."""
     running = find(place)
-    found = _processes(place, running.pid if running else None)
+    found = processes(place, running.pid if running else None)
     if running is not None:
         _signal_group(running.pid, signal.SIGTERM)
     for pid in found:
         _signal(pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_SECONDS
-    while (left := _processes(place, running.pid if running else None)) and time.monotonic() < deadline:
+    deadline = time.monotonic() + patience
+    while (left := processes(place, running.pid if running else None)) and time.monotonic() < deadline:
         time.sleep(0.05)
     for pid in left:
         _signal(pid, signal.SIGKILL)
@@ -110,7 +110,7 @@ def _start(place: Place, *, persist: bool) -> Running:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=_environment(place, persist=persist),
+            env=environment(place, persist=persist),
             cwd=place.directory,
             start_new_session=True,
         )
@@ -128,7 +128,8 @@ def _start(place: Place, *, persist: bool) -> Running:
     return running
 
 
-def _environment(place: Place, *, persist: bool) -> dict[str, str]:
+def environment(place: Place, *, persist: bool) -> dict[str, str]:
+    """All that the emulator and its functions see: nothing of the user's environment."""
     directory = place.directory
     return {
         "PATH": f"{toolchain.EMULATOR / 'bin'}{os.pathsep}{os.defpath}",
@@ -151,6 +152,8 @@ def _environment(place: Place, *, persist: bool) -> dict[str, str]:
         "DOCKER_HOST": f"unix://{directory}/no-docker.sock",
         "STATE_DIR": str(directory / "state"),
         "S3_DATA_DIR": str(directory / "s3"),
+        # A function that was idle for five minutes would be late at its next run.
+        "LAMBDA_WARM_TTL_SECONDS": "86400",
         "PERSIST_STATE": "1" if persist else "0",
         "S3_PERSIST": "1" if persist else "0",
     }
@@ -199,7 +202,7 @@ def _holder(place: Place) -> str:
     return f" (pid {', '.join(pids)})" if pids else ""
 
 
-def _processes(place: Place, pid: int | None) -> set[int]:
+def processes(place: Place, pid: int | None) -> set[int]:
     """The living processes of this place: those with its mark; where there is no /proc, `pid` if it is an emulator."""
     proc = Path("/proc")
     if not (proc / "self" / "environ").exists():

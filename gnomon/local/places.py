@@ -24,13 +24,10 @@ class Place:
     """One local stack: its port on loopback and its files."""
 
     port: int
+    directory: Path
+    """State, logs and passwords of this stack: all that is removed with it."""
     stack_file: Path
     """What tests, CLI and scripts read: address, tokens, outputs. Mode 0600."""
-
-    @property
-    def directory(self) -> Path:
-        """Everything else of this stack: state, logs, passwords of its users."""
-        return LOCAL / str(self.port)
 
     @property
     def endpoint(self) -> str:
@@ -48,16 +45,19 @@ def place(environment: Mapping[str, str] | None = None) -> Place:
     text = source.get("GNOMON_PORT") or str(DEFAULT_PORT)
     if not text.isascii() or not text.isdigit() or not 1024 <= int(text) <= 65535:
         raise LocalError(f"GNOMON_PORT is {text!r}; a port between 1024 and 65535 is needed")
-    port = int(text)
-    stack = source.get("GNOMON_STACK")
-    default = LOCAL / "stack.json" if port == DEFAULT_PORT else LOCAL / str(port) / "stack.json"
-    return Place(port=port, stack_file=Path(stack).absolute() if stack else default)
+    return at(int(text), stack_file=source.get("GNOMON_STACK"))
+
+
+def at(port: int, *, stack_file: str | None = None) -> Place:
+    """The place of a port, its stack file where everybody looks for it or elsewhere."""
+    directory = LOCAL / str(port)
+    usual = LOCAL / "stack.json" if port == DEFAULT_PORT else directory / "stack.json"
+    return Place(port=port, directory=directory, stack_file=Path(stack_file).absolute() if stack_file else usual)
 
 
 def all_places() -> list[Place]:
     """Every place of this folder that something was started at."""
-    ports = sorted(int(folder.name) for folder in LOCAL.glob("*") if folder.name.isdigit() and folder.is_dir())
-    return [place({"GNOMON_PORT": str(port)}) for port in ports]
+    return [at(int(folder.name)) for folder in sorted(LOCAL.glob("*")) if folder.name.isdigit() and folder.is_dir()]
 
 
 @contextlib.contextmanager

@@ -144,7 +144,7 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status = receiver.take(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
-            answer = b'{"received":true}' if status < 300 else b'{"received":false}'
+            answer = b'{"received":true}' if status < 300 else b""
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(answer)))

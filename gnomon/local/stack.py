@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from gnomon.local import aws, deploy, emulator, users
 from gnomon.local.places import Place, locked, place
+from gnomon.local.readiness import start_functions, wait_for_health
 from gnomon.local.report import LocalError, exit_code, step
 
 API_ID, USER_POOL, USER_CLIENT, WEBHOOK_SECRET = "ApiId", "UserPoolId", "UserClientId", "WebhookSecretArn"
 """Outputs of the stack that are needed here."""
-HEALTH_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,65 +52,61 @@ def up(where: Place, *, persist: bool = False) -> Stack:
     Repeating it is cheap. With `persist` its data survives an end of the emulator. Raises LocalError.
     """
     with locked(str(where.port)):
-        if emulator.find(where) is None:
-            with step(f"starting the AWS emulator on port {where.port}"):
-                emulator.ensure_running(where, persist=persist)
-        else:
+        try:
+            return _up(where, persist=persist)
+        except (BotoCoreError, ClientError) as error:
+            raise LocalError(
+                f"the emulator did not do what was asked: {error}",
+                f"What it said: {where.emulator_log}\n`make down`, then `make up` begins anew.",
+            ) from error
+
+
+def _up(where: Place, *, persist: bool) -> Stack:
+    fresh = emulator.find(where) is None
+    if fresh:
+        with step(f"starting the AWS emulator on port {where.port}"):
             emulator.ensure_running(where, persist=persist)
-        clients = aws.Aws(where)
-        outputs = deploy.ensure_deployed(where, clients)
-        missing = {API_ID, USER_POOL, USER_CLIENT, WEBHOOK_SECRET} - outputs.keys()
-        if missing:
-            raise LocalError(f"the deployed stack lacks the outputs {sorted(missing)}")
-        tokens = users.access_tokens(
-            clients.cognito,
-            pool=outputs[USER_POOL],
-            client=outputs[USER_CLIENT],
-            file=where.directory / "users.json",
-        )
-        secret = clients.secrets.get_secret_value(SecretId=outputs[WEBHOOK_SECRET])["SecretString"]
-        api = f"/_aws/execute-api/{outputs[API_ID]}/$default"
-        _wait_for_health(where, api)
-        stack = Stack(
-            api_url=where.endpoint + api,
-            tokens=tokens,
-            endpoint=where.endpoint,
-            webhook_secret=_signing_secret(secret),
-            outputs=outputs,
-        )
-        users.write_private(where.stack_file, stack.to_json())
-        return stack
+    else:
+        emulator.ensure_running(where, persist=persist)
+    clients = aws.Aws(where)
+    deployed = deploy.ensure_deployed(where, clients)
+    outputs = deployed.outputs
+    missing = {API_ID, USER_POOL, USER_CLIENT, WEBHOOK_SECRET} - outputs.keys()
+    if missing:
+        raise LocalError(f"the deployed stack lacks the outputs {sorted(missing)}")
+    tokens = users.access_tokens(
+        clients.cognito,
+        pool=outputs[USER_POOL],
+        client=outputs[USER_CLIENT],
+        file=where.directory / "users.json",
+    )
+    secret = clients.secrets.get_secret_value(SecretId=outputs[WEBHOOK_SECRET])["SecretString"]
+    api = f"/_aws/execute-api/{outputs[API_ID]}/$default"
+    if fresh or deployed.fresh:
+        with step("starting the functions"), ThreadPoolExecutor(1) as aside:
+            started = aside.submit(start_functions, clients.functions, outputs, where)
+            wait_for_health(where, api)
+            started.result()
+    else:
+        wait_for_health(where, api)
+    stack = Stack(
+        api_url=where.endpoint + api,
+        tokens=tokens,
+        endpoint=where.endpoint,
+        webhook_secret=signing_secret(secret),
+        outputs=outputs,
+    )
+    users.write_private(where.stack_file, stack.to_json())
+    return stack
 
 
-def _signing_secret(text: str) -> str:
+def signing_secret(text: str) -> str:
     """`whsec_…` of the stored secret: its JSON keeps the key under `current`."""
     key: str = json.loads(text)["current"] if text.startswith("{") else text
     return key if key.startswith("whsec_") else f"whsec_{key}"
 
 
-def _wait_for_health(where: Place, api: str) -> None:
-    deadline = time.monotonic() + HEALTH_SECONDS
-    while True:
-        connection = http.client.HTTPConnection("127.0.0.1", where.port, timeout=HEALTH_SECONDS)
-        try:
-            connection.request("GET", f"{api}/health")
-            answer = connection.getresponse()
-            said = f"{answer.status} {answer.read(2000).decode(errors='replace')}"
-            if answer.status == 200:
-                return
-        except (OSError, http.client.HTTPException) as error:
-            said = str(error)
-        finally:
-            connection.close()
-        if time.monotonic() > deadline:
-            raise LocalError(
-                f"the API is not healthy after {HEALTH_SECONDS} s: {said}",
-                f"What its functions said: {where.emulator_log}\n`make down`, then `make up` begins anew.",
-            )
-        time.sleep(0.2)
-
-
-def _up() -> None:
+def _command() -> None:
     where = place()
     started = time.monotonic()
     stack = up(where, persist=os.environ.get("GNOMON_PERSIST") == "1")
@@ -118,4 +116,4 @@ def _up() -> None:
 
 if __name__ == "__main__":
     aws.forget_accounts(os.environ)
-    sys.exit(exit_code(_up))
+    sys.exit(exit_code(_command))

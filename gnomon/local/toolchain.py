@@ -63,23 +63,19 @@ class Part:
             digest.update(file.read_bytes() + b"\0")
         return digest.hexdigest()
 
-    @property
-    def stamp(self) -> Path:
-        return LOCAL / "stamps" / self.name
 
-
-def set_up() -> None:
-    """Install what is missing or changed; raises LocalError with what to do."""
-    with locked("setup"):
-        for part in parts():
-            wanted = part.fingerprint()
-            if part.result.exists() and part.stamp.exists() and part.stamp.read_text() == wanted:
-                continue
-            part.stamp.unlink(missing_ok=True)
-            with step(part.title):
-                part.install()
-            part.stamp.parent.mkdir(exist_ok=True)
-            part.stamp.write_text(wanted)
+def set_up(needed: Sequence[Part], stamps: Path) -> None:
+    """Install what is missing or changed since its stamp; raises LocalError with what to do."""
+    stamps.mkdir(parents=True, exist_ok=True)
+    for part in needed:
+        wanted = part.fingerprint()
+        stamp = stamps / part.name
+        if part.result.exists() and stamp.exists() and stamp.read_text() == wanted:
+            continue
+        stamp.unlink(missing_ok=True)
+        with step(part.title):
+            part.install()
+        stamp.write_text(wanted)
 
 
 def parts() -> list[Part]:
@@ -228,7 +224,8 @@ def _run(command: Sequence[str | Path], name: str, directory: Path = ROOT) -> No
 def main(arguments: Sequence[str]) -> int:
     """`… setup` installs; `… run <tool> <arguments>` becomes that tool, in the environment of the tools."""
     if arguments[:1] == ["setup"]:
-        return exit_code(set_up)
+        with locked("setup"):
+            return exit_code(lambda: set_up(parts(), LOCAL / "stamps"))
     if arguments[:1] == ["run"] and len(arguments) > 1:
         told = environment()
         os.chdir(ROOT)

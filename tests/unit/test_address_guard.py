@@ -126,5 +126,6 @@ def test_unguarded_origins_are_not_judged_and_not_resolved_at_create(names: Name
         guard.check("http://127.0.0.1:4566/")
 
 
+@pytest.mark.usefixtures("loopback")
 def test_the_systems_resolver_gives_each_address_once() -> None:
     assert system_addresses("127.0.0.1", 80) == ["127.0.0.1"]

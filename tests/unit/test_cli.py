@@ -18,7 +18,7 @@ from tests.unit.api_server import ApiServer, refusal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.enable_socket
+pytestmark = pytest.mark.usefixtures("loopback")
 
 
 class Shell:
@@ -159,7 +159,7 @@ def test_unusable_input_is_told_before_anything_is_sent(
 def test_a_refusal_names_field_message_request_and_way_out(api: ApiServer, shell: Shell) -> None:
     api.refusals = [
         refusal(400, "VALIDATION_ERROR", "The request is not valid.", ("schedule.expression", "minute 61 is over 59")),
-        refusal(404, "NOT_FOUND", "There is nothing here."),
+        refusal(404, "NOT_FOUND", "There is nothing here.", ("jobId", "There is nothing here.")),
         (401, {"message": "Unauthorized"}),
     ]
     first, second, third = (
@@ -173,6 +173,7 @@ def test_a_refusal_names_field_message_request_and_way_out(api: ApiServer, shell
     assert "  schedule.expression: minute 61 is over 59" in first.stderr
     assert "request id: req-1" in first.stderr
     assert "gnomon jobs list" in second.stderr
+    assert second.stderr.count("There is nothing here.") == 1
     assert "make up" in third.stderr
 
 
@@ -307,6 +308,7 @@ def test_watch_tells_each_change_once_until_the_job_is_at_rest(api: ApiServer, s
         ("FAILED", "FAILED", ["--exit-status"], 1),
         ("FAILED", "FAILED", [], 0),
         ("PAUSED", "COMPLETED", [], 0),
+        ("PAUSED", "QUEUED", [], 0),
     ],
 )
 def test_watch_ends_at_rest(
@@ -320,10 +322,19 @@ def test_watch_ends_at_rest(
     assert f"nightly: {status}" in result.stdout
 
 
-def test_watch_goes_on_while_a_paused_job_still_runs(api: ApiServer, shell: Shell) -> None:
+@pytest.mark.parametrize(
+    ("first", "run"),
+    [("RUNNING", "1795978800"), ("QUEUED", "1795978800mabcdef23")],
+    ids=["running", "asked for by hand"],
+)
+def test_watch_goes_on_while_a_paused_job_has_something_to_do(
+    api: ApiServer, shell: Shell, first: str, run: str
+) -> None:
     job = api.add_job(status="PAUSED")
-    looks = iter(["RUNNING", "RUNNING", "COMPLETED"])
-    api.on_look = lambda server, _: server.histories.update({job["id"]: [attempt(job, 1, next(looks))]})
+    looks = iter([first, "RUNNING", "COMPLETED"])
+    api.on_look = lambda server, _: server.histories.update(
+        {job["id"]: [attempt(job, 1, next(looks), runId=f"{job['id']}-{run}")]}
+    )
     assert shell("jobs", "watch", job["id"], "--interval", "0.2").exit_code == 0
     assert next(looks, None) is None
 

@@ -67,13 +67,22 @@ def test_an_id_cannot_leave_its_place_in_the_path() -> None:
     assert server.requests[0].url.raw_path.endswith(b"/v1/jobs/x%2Fpause%3Fy")
 
 
-def test_a_repeated_creation_carries_the_same_key() -> None:
+@pytest.mark.parametrize(
+    ("call", "body"),
+    [
+        (lambda client: client.create_job({"name": "a"}), b'{"name": "a"}'),
+        (lambda client: client.execute_job("7d1f"), b""),
+        (lambda client: client.retry_job("7d1f", delay_seconds=5), b'{"delaySeconds": 5}'),
+    ],
+    ids=["create", "execute", "retry"],
+)
+def test_what_would_be_done_twice_is_repeated_under_one_key(call: Callable[[Client], object], body: bytes) -> None:
     server = Server(busy(503), httpx.ReadError, ok())
-    assert server.client().create_job({"name": "a"}) == JOB
+    assert call(server.client()) == JOB
     keys = {request.headers["idempotency-key"] for request in server.requests}
     assert len(server.requests) == 3
     assert len(keys) == 1
-    assert all(json.loads(request.content) == {"name": "a"} for request in server.requests)
+    assert [request.content for request in server.requests] == [body] * 3
 
 
 def test_two_creations_carry_different_keys_and_a_given_key_is_kept() -> None:
@@ -113,7 +122,7 @@ def test_without_retry_after_the_wait_doubles_and_the_attempts_end() -> None:
     assert len(server.requests) == 4
 
 
-@pytest.mark.parametrize("act", [Client.pause_job, Client.execute_job, Client.retry_job, Client.cancel_job])
+@pytest.mark.parametrize("act", [Client.pause_job, Client.resume_job, Client.cancel_job])
 def test_an_action_is_repeated_only_when_nothing_was_done(act: Callable[[Client, str], object]) -> None:
     refused = Server(busy(429), ok())
     assert act(refused.client(), "7d1f") == JOB

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.enable_socket
+pytestmark = pytest.mark.usefixtures("loopback")
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef0123456789abcdef").decode()
 
@@ -187,6 +187,19 @@ def test_main_plays_on_the_running_stack(
     assert api.url in shown
     assert "make down" in shown
     assert {request.headers["authorization"] for request in api.requests} == {"Bearer token-1"}
+
+
+def test_another_port_is_part_of_the_commands(api: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = Stack(path=tmp_path / "stack.json", api_url=api.url, tokens={})
+    shown: dict[str, str] = {}
+    for port in ("4566", "4577"):
+        monkeypatch.setenv("GNOMON_PORT", port)
+        output = io.StringIO()
+        demo.say_what_next(Console(file=output), stack, {"id": "7d1f"})
+        shown[port] = output.getvalue()
+    assert "GNOMON_PORT" not in shown["4566"]
+    assert "GNOMON_PORT=4577 make down" in shown["4577"]
+    assert shown["4577"].count("GNOMON_PORT=4577") == 3
 
 
 def test_the_request_works_when_pasted(api: ApiServer, tmp_path: Path) -> None:

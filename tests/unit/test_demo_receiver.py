@@ -55,7 +55,7 @@ def test_anything_else_is_refused(change: Mapping[str, str], body: bytes, now: i
     assert reason in str(refuse(SECRET, {**signed("{}"), **change}, body, now=now))
 
 
-@pytest.mark.enable_socket
+@pytest.mark.usefixtures("loopback")
 def test_answers_follow_each_other_for_each_job_and_the_last_repeats() -> None:
     with Receiver(SECRET, {"/flaky": (503, 503, 200)}, clock=lambda: NOW) as receiver, httpx.Client() as sender:
 

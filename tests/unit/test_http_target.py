@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.enable_socket
+pytestmark = pytest.mark.usefixtures("loopback")
 
 JOB = "3f1c2a4e-0b5d-4c7e-9a8f-1234567890ab"
 RULES = SimpleNamespace(unguarded_origins=("http://127.0.0.1:*", "https://127.0.0.1:*", "!http://127.0.0.1:4566"))
@@ -305,6 +305,27 @@ def test_a_resolver_that_hangs_is_within_the_total_time_and_nothing_is_sent_afte
     assert answer.status is ExecutionStatus.TIMED_OUT
 
 
+def test_a_connection_is_given_up_when_the_time_is_over() -> None:
+    ended = threading.Event()
+
+    def wait_for_the_end(connection: socket.socket, _over: threading.Event) -> None:
+        connection.settimeout(10)
+        while connection.recv(65_536):
+            pass
+        ended.set()
+
+    with raw_server(wait_for_the_end) as port:
+        assert call(f"http://127.0.0.1:{port}/", timeout_seconds=1).status is ExecutionStatus.TIMED_OUT
+        assert ended.wait(1)
+
+
+def test_a_server_that_reads_nothing_is_within_the_total_time() -> None:
+    payload = json.dumps("x" * 30_000_000)
+    with raw_server(lambda _, over: over.wait(10)) as port:
+        answer = sender().call(invocation(payload, timeout_seconds=1), {"url": f"http://127.0.0.1:{port}/"})
+    assert answer.status is ExecutionStatus.TIMED_OUT
+
+
 def reset(connection: socket.socket, _over: threading.Event) -> None:
     connection.recv(65_536)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -405,7 +426,7 @@ def test_the_first_address_that_answers_is_used() -> None:
 
         class TwoAddresses:
             def destination(self, url: str) -> Destination:
-                return Destination(url=parse_url(url), addresses=("127.0.0.2", "127.0.0.1"))
+                return Destination(url=parse_url(url), addresses=("::1", "127.0.0.1"))
 
         answer = sender(guard=TwoAddresses()).call(invocation(), {"url": f"http://hooks.test:{receiver.port}/"})
     assert answer.status is ExecutionStatus.COMPLETED
@@ -415,9 +436,9 @@ def test_the_first_address_that_answers_is_used() -> None:
 class TestTls:
     """A judged address is called under the URL's name: in SNI, certificate and Host."""
 
-    @pytest.fixture(scope="class")
-    def certificate(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        return _self_signed(tmp_path_factory.mktemp("tls") / "hooks.pem", "hooks.test")
+    @pytest.fixture
+    def certificate(self, tmp_path: Path) -> Path:
+        return _self_signed(tmp_path / "hooks.pem", "hooks.test")
 
     @contextlib.contextmanager
     def server(self, certificate: Path) -> Iterator[tuple[int, list[str | None], list[bytes]]]:
@@ -429,7 +450,11 @@ class TestTls:
 
         def serve(connection: socket.socket, _over: threading.Event) -> None:
             with context.wrap_socket(connection, server_side=True) as secure:
-                requests.append(secure.recv(65_536))
+                request = b""
+                # Closing with a part unread would reset the connection, and the answer with it.
+                while not request.endswith(b"}") and (part := secure.recv(65_536)):
+                    request += part
+                requests.append(request)
                 secure.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
         with raw_server(serve) as port:

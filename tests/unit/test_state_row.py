@@ -29,8 +29,8 @@ from functions.usecases.actions import (
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, Driver
 from tests.factories import make_document
-from tests.faults import Crash, Faults
 from tests.fakes import World
+from tests.faults import Crash, Faults
 
 
 def check_row(driver: Driver, row: Job) -> None:
@@ -52,7 +52,6 @@ def check_row(driver: Driver, row: Job) -> None:
     active = [state for state in states if state is not RunState.QUEUED]
     if RunState.QUEUED in states:
         assert active, "a queued run waits for another"
-    scheduled = [slot for slot, run in row.runs.items() if not is_manual(slot) and not run.manual]
     started = {key[1] for key in world.history.executions if key[0] == row.id} | set(row.runs)
     if row.gap is not None:
         gap = row.gap
@@ -74,7 +73,6 @@ def check_row(driver: Driver, row: Job) -> None:
         assert run.fence <= row.fence
     fences = [run.fence for run in row.runs.values() if run.state is RunState.RUNNING]
     assert len(fences) == len(set(fences)), "fences are job-wide"
-    del scheduled
 
 
 def check_history(driver: Driver) -> None:
@@ -141,83 +139,79 @@ class Story:
             raise Crash(f"{when} {name}")
 
     def step(self) -> None:
-        job_id = self.job.id
-        armed = self.world.timetable.armed
-        services = self.driver.services
-        action = self.choose.choice(
-            ["run"] * 6
-            + ["deliver"] * 4
-            + [
-                "duplicate",
-                "drop",
-                "early",
-                "stale",
-                "sweep",
-                "pause",
-                "resume",
-                "resume",
-                "patch",
-                "tag",
-                "execute",
-                "retry",
-                "cancel_execution",
-            ]
-            + (["cancel"] if self.choose.random() < 0.2 else [])
-            + (["delete"] if self.choose.random() < 0.1 else [])
-        )
+        """One thing happens: to the messages, by the sweep, or by a caller."""
+        kinds = [self.deliveries] * 6 + [self.sweep, self.request, self.request, self.request]
         with contextlib.suppress(GnomonError, Crash):
-            match action:
-                case "run":
-                    self.world.clock.advance(self.choose.choice([1, 10, 31, 65, 400]))
-                    for delivery in self.world.timetable.take_due():
-                        self.driver.deliver(delivery)
-                case "deliver" if armed:
-                    delivery = self.choose.choice(armed)
-                    self.world.timetable.drop(delivery)
-                    self.world.clock.time = max(self.world.clock.time, delivery.visible_at)
-                    self.driver.deliver(delivery)
-                case "duplicate" if armed:
-                    self.world.timetable.duplicate(self.choose.choice(armed), later=self.choose.choice([0, 1, 90]))
-                case "drop" if armed:
-                    self.world.timetable.drop(self.choose.choice(armed))
-                case "early" if armed:
-                    self.driver.deliver(self.choose.choice(armed))
-                case "stale":
-                    slot = self.choose.choice([*self.driver.row(job_id).runs, slot_id(int(self.driver.clock.now()))])
-                    self.driver.deliver_hint(Hint(job_id, slot, self.choose.choice([1, 2, 3])))
-                case "sweep":
-                    self.world.clock.advance(self.choose.choice([0, 30, 60]))
-                    self.driver.sweep_now()
-                case "pause":
-                    pause_job(services, ADMIN, job_id)
-                case "resume":
-                    resume_job(services, ADMIN, job_id)
-                case "patch":
-                    document = dict(self.choose.choice(SCHEDULES)) | self.choose.choice(POLICIES)
-                    draft = JobDraft(document=make_document(**document), payload='{"a":1}')
-                    change_job(services, ADMIN, job_id, change=lambda _: draft)
-                case "tag":
-                    change_job(
-                        services,
-                        ADMIN,
-                        job_id,
-                        change=lambda row: JobDraft(
-                            document={**row.defined.document, "tags": [str(self.choose.random())]}, payload="1"
-                        ),
-                    )
-                case "execute":
-                    execute_job(services, ADMIN, job_id)
-                case "retry":
-                    retry_job(services, ADMIN, job_id, delay_seconds=self.choose.choice([0, 30]))
-                case "cancel_execution":
-                    for slot, run in self.driver.row(job_id).runs.items():
-                        attempt = run.attempt + (run.state is not RunState.RUNNING)
-                        cancel_execution(services, ADMIN, f"{job_id}-{slot}-{attempt:04d}")
-                        break
-                case "cancel":
-                    cancel_job(services, ADMIN, job_id)
-                case "delete":
-                    delete_job(services, ADMIN, job_id)
+            self.choose.choice(kinds)()
+
+    def deliveries(self) -> None:
+        timetable, clock = self.world.timetable, self.world.clock
+        action = self.choose.choice(["run"] * 6 + ["deliver"] * 4 + ["duplicate", "drop", "early", "stale"])
+        delivery = self.choose.choice(timetable.armed) if timetable.armed else None
+        if action == "run" or delivery is None:
+            clock.advance(self.choose.choice([1, 10, 31, 65, 400]))
+            for due in timetable.take_due():
+                self.driver.deliver(due)
+        elif action == "deliver":
+            timetable.drop(delivery)
+            clock.time = max(clock.time, delivery.visible_at)
+            self.driver.deliver(delivery)
+        elif action == "duplicate":
+            timetable.duplicate(delivery, later=self.choose.choice([0, 1, 90]))
+        elif action == "drop":
+            timetable.drop(delivery)
+        elif action == "early":
+            self.driver.deliver(delivery)
+        else:
+            slot = self.choose.choice([*self.driver.row(self.job.id).runs, slot_id(int(clock.now()))])
+            self.driver.deliver_hint(Hint(self.job.id, slot, self.choose.choice([1, 2, 3])))
+
+    def sweep(self) -> None:
+        self.world.clock.advance(self.choose.choice([0, 30, 60]))
+        self.driver.sweep_now()
+
+    def request(self) -> None:
+        requests = [self.pause, self.resume, self.resume, self.patch, self.tag, self.execute, self.retry]
+        requests += [self.cancel_execution] + ([self.cancel] if self.choose.random() < 0.2 else [])
+        requests += [self.delete] if self.choose.random() < 0.1 else []
+        self.choose.choice(requests)()
+
+    def pause(self) -> None:
+        pause_job(self.driver.services, ADMIN, self.job.id)
+
+    def resume(self) -> None:
+        resume_job(self.driver.services, ADMIN, self.job.id)
+
+    def patch(self) -> None:
+        document = make_document(**self.choose.choice(SCHEDULES), **self.choose.choice(POLICIES))
+        draft = JobDraft(document=document, payload='{"a":1}')
+        change_job(self.driver.services, ADMIN, self.job.id, change=lambda _: draft)
+
+    def tag(self) -> None:
+        tag = str(self.choose.random())
+
+        def change(row: Job) -> JobDraft:
+            return JobDraft(document={**row.defined.document, "tags": [tag]}, payload="1")
+
+        change_job(self.driver.services, ADMIN, self.job.id, change=change)
+
+    def execute(self) -> None:
+        execute_job(self.driver.services, ADMIN, self.job.id)
+
+    def retry(self) -> None:
+        retry_job(self.driver.services, ADMIN, self.job.id, delay_seconds=self.choose.choice([0, 30]))
+
+    def cancel_execution(self) -> None:
+        for slot, run in self.driver.row(self.job.id).runs.items():
+            attempt = run.attempt + (run.state is not RunState.RUNNING)
+            cancel_execution(self.driver.services, ADMIN, f"{self.job.id}-{slot}-{attempt:04d}")
+            break
+
+    def cancel(self) -> None:
+        cancel_job(self.driver.services, ADMIN, self.job.id)
+
+    def delete(self) -> None:
+        delete_job(self.driver.services, ADMIN, self.job.id)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

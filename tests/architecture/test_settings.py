@@ -1,0 +1,54 @@
+"""Each function's variables in the template are exactly those that its settings read."""
+
+import re
+
+import pytest
+
+from functions import settings
+from infra.stage import STAGES
+from tests.infra.synthesized import synthesized
+
+FUNCTIONS = {
+    "Api": settings.ApiSettings,
+    "Executor": settings.ExecutorSettings,
+    "Sweep": settings.SweepSettings,
+    "Jobs": settings.JobsSettings,
+    "DeadLetters": settings.DeadLettersSettings,
+}
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES))
+@pytest.mark.parametrize("function", sorted(FUNCTIONS))
+def test_the_template_sets_what_the_settings_name(stage: str, function: str) -> None:
+    properties = synthesized(stage).properties(f"Functions/{function}/Function")
+
+    variables = set(properties["Environment"]["Variables"])
+
+    assert variables == {*FUNCTIONS[function].variables(), *settings.TELEMETRY_VARIABLES}
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES))
+@pytest.mark.parametrize("function", sorted(FUNCTIONS))
+def test_the_settings_can_read_what_the_template_sets(stage: str, function: str) -> None:
+    variables = synthesized(stage).properties(f"Functions/{function}/Function")["Environment"]["Variables"]
+
+    read = FUNCTIONS[function].from_environment(variables)
+
+    assert read.stage == stage
+
+
+def test_the_values_are_those_of_the_stage() -> None:
+    template = synthesized("dev")
+    variables = template.properties("Functions/Api/Function")["Environment"]["Variables"]
+
+    api = settings.ApiSettings.from_environment(variables)
+
+    assert re.fullmatch(r"\d+\.\d+\.\d+", api.version)
+    assert api.caller_limits == template.stage.caller_limits
+    assert api.target_rules == template.stage.target_rules
+    assert api.jobs_table == "Storage/Jobs"
+    assert api.schedule_group == "Hints/Group"
+    assert api.scheduler_role_arn == "Hints/Role.Arn"
+    assert api.run_queues.high == settings.Queue(url="Queues/RunHigh", arn="Queues/RunHigh.Arn")
+    assert api.run_queues.normal == settings.Queue(url="Queues/RunNormal", arn="Queues/RunNormal.Arn")
+    assert api.run_queues.low == settings.Queue(url="Queues/RunLow", arn="Queues/RunLow.Arn")

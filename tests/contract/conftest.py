@@ -1,0 +1,143 @@
+"""Each port twice: in memory, and the adapter on moto. One suite a port runs over both."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.adapters.dynamodb_history import DynamoDbHistory
+from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
+from functions.adapters.dynamodb_jobs import DynamoDbJobs
+from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.adapters.sqs_dead_letters import SqsDeadLetters
+from functions.adapters.timetable import RunQueue, SqsTimetable
+from tests.fakes import (
+    FakeClock,
+    FakeDeadLetters,
+    FakeTimetable,
+    InMemoryHistory,
+    InMemoryIdempotencyKeys,
+    InMemoryJobs,
+    InMemoryOwners,
+)
+from tests.faults import Faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.conftest import Aws
+
+RETENTION_DAYS = 30
+
+
+@pytest.fixture(params=["fake", "moto"])
+def platform(request: pytest.FixtureRequest) -> Iterator[Aws | None]:
+    """AWS in memory for the adapters; None for the fakes."""
+    if request.param == "fake":
+        yield None
+    else:
+        yield request.getfixturevalue("aws")
+
+
+@pytest.fixture
+def faults(platform: Aws | None) -> Faults:
+    faults = Faults()
+    if platform is not None:
+        for client in (platform.dynamodb, platform.sqs, platform.scheduler):
+            faults.watch(client)
+    return faults
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def jobs(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryJobs(faults=faults)
+    return DynamoDbJobs(platform.dynamodb, platform.jobs_table)
+
+
+@pytest.fixture
+def lose_definition(platform: Aws | None, jobs: Any) -> Callable[[str], None]:
+    """Makes a job's definition unreadable where it is stored."""
+    if platform is None:
+        return jobs.lose_definition
+
+    def lose(job_id: str) -> None:
+        job = jobs.get(job_id)
+        row = job.definition_row or "S"
+        platform.dynamodb.update_item(
+            TableName=platform.jobs_table,
+            Key={"jobId": {"S": job_id}, "S": {"S": row}},
+            UpdateExpression="SET d = :broken",
+            ExpressionAttributeValues={":broken": {"S": '{"name": '}},
+        )
+
+    return lose
+
+
+@pytest.fixture
+def history(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryHistory(faults=faults)
+    return DynamoDbHistory(platform.dynamodb, platform.executions_table, retention_days=RETENTION_DAYS)
+
+
+@pytest.fixture
+def idempotency(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryIdempotencyKeys(faults=faults)
+    return DynamoDbIdempotencyKeys(platform.dynamodb, platform.idempotency_table)
+
+
+@pytest.fixture
+def owners(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryOwners(faults=faults)
+    return DynamoDbOwners(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def dead_letters(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return FakeDeadLetters(faults=faults)
+    return SqsDeadLetters(platform.sqs, platform.dead_letter_queue_url)
+
+
+@pytest.fixture
+def timetable(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
+    if platform is None:
+        return FakeTimetable(clock, faults=faults)
+    return make_timetable(platform, clock)
+
+
+def make_timetable(aws: Aws, clock: FakeClock) -> SqsTimetable:
+    return SqsTimetable(
+        aws.sqs,
+        aws.scheduler,
+        queues={priority: RunQueue(*queue) for priority, queue in aws.queues.items()},
+        group=aws.schedule_group,
+        role_arn=aws.scheduler_role_arn,
+        clock=clock,
+    )
+
+
+def at_once(count: int, call: Callable[[int], Any]) -> list[Any]:
+    """What `count` threads get that call at the same time: an answer or an exception each."""
+    barrier = threading.Barrier(count)
+
+    def one(number: int) -> Any:
+        barrier.wait()
+        try:
+            return call(number)
+        except Exception as error:  # noqa: BLE001 - an answer like any other here
+            return error
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))

@@ -1,0 +1,142 @@
+"""RunHistory: the first row of an attempt is the decision about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from functions.domain.errors import InvalidFieldError
+from functions.domain.execution import ExecutionStatus, SkippedSlots
+from functions.domain.job import Gap, SkipReason
+from tests.contract.conftest import at_once
+from tests.factories import JOB_ID, NOW, make_execution, new_id
+
+GAP = Gap(first=NOW + 60, last=NOW + 180, count=3, reason=SkipReason.OVERLAP)
+
+
+@pytest.mark.parametrize(
+    "execution",
+    [
+        make_execution(result='{"ok":true}'),
+        make_execution(status=ExecutionStatus.FAILED, final=False, next_retry_at=NOW + 10, attempt=2),
+        make_execution(status=ExecutionStatus.TIMED_OUT, reason="TIMEOUT", completed_at=NOW + 61.123456),
+        make_execution(status=ExecutionStatus.CANCELLED, started_at=None, slot_id=f"{NOW}mabcdefgh", fence=0),
+    ],
+    ids=lambda execution: execution.status,
+)
+def test_an_execution_is_read_as_it_was_recorded(history, execution):
+    assert history.record(execution) == execution
+    assert history.get(JOB_ID, execution.slot_id, execution.attempt) == execution
+
+
+def test_an_attempt_without_a_row_is_none(history):
+    history.record(make_execution(attempt=2))
+
+    assert history.get(JOB_ID, f"{NOW}", 1) is None
+
+
+def test_the_first_row_of_an_attempt_stays(history):
+    first = history.record(make_execution(status=ExecutionStatus.CANCELLED))
+
+    assert history.record(make_execution(result="1")) == first
+    assert history.get(JOB_ID, f"{NOW}", 1) == first
+
+
+@pytest.mark.case(31)
+def test_a_record_whose_answer_was_lost_is_the_own_row(history, faults):
+    execution = make_execution(result="1")
+    faults.inject(lose_answer=1)
+
+    assert history.record(execution) == execution
+
+
+def test_all_of_many_parallel_recorders_see_one_decision(history):
+    answers = at_once(12, lambda number: history.record(make_execution(fence=number)))
+
+    assert len({answer.write_id for answer in answers}) == 1
+    assert history.get(JOB_ID, f"{NOW}", 1) == answers[0]
+
+
+def rows(history: Any, limit: int = 50) -> list[Any]:
+    found, cursor = [], None
+    while True:
+        page = history.list(JOB_ID, limit=limit, cursor=cursor)
+        assert len(page.items) <= limit
+        found += page.items
+        if page.cursor is None:
+            return found
+        cursor = page.cursor
+
+
+def test_a_gap_grows_and_never_shrinks(history):
+    history.record_gap(JOB_ID, GAP, now=NOW + 200.5)
+    longer = replace(GAP, last=NOW + 240, count=4)
+    history.record_gap(JOB_ID, longer, now=NOW + 300)
+    history.record_gap(JOB_ID, GAP, now=NOW + 400)
+    history.record_gap(JOB_ID, longer, now=NOW + 500)
+
+    assert rows(history) == [
+        SkippedSlots(
+            job_id=JOB_ID, first=GAP.first, last=NOW + 240, count=4, reason=SkipReason.OVERLAP, recorded_at=NOW + 300
+        )
+    ]
+
+
+def test_a_gap_whose_answer_was_lost_is_recorded(history, faults):
+    faults.inject(lose_answer=1)
+
+    history.record_gap(JOB_ID, GAP, now=NOW)
+
+    assert [row.count for row in rows(history)] == [3]
+
+
+def test_history_is_newest_first_over_pages(history):
+    attempts = [make_execution(slot_id=f"{NOW + 60 * (n // 3)}", attempt=n % 3 + 1) for n in range(10)]
+    manual = make_execution(slot_id=f"{NOW + 60}mabcdefgh")
+    for execution in [*attempts, manual, make_execution(job_id=new_id())]:
+        history.record(execution)
+    history.record_gap(JOB_ID, GAP, now=NOW)
+
+    listed = rows(history, limit=3)
+
+    assert listed == rows(history)
+    names = [f"gap {row.first}" if isinstance(row, SkippedSlots) else f"{row.slot_id}-{row.attempt}" for row in listed]
+    assert names == [
+        f"{NOW + 180}-1",
+        *(f"{NOW + 120}-{n}" for n in (3, 2, 1)),
+        f"{NOW + 60}mabcdefgh-1",
+        *(f"{NOW + 60}-{n}" for n in (3, 2, 1)),
+        f"gap {NOW + 60}",
+        *(f"{NOW}-{n}" for n in (3, 2, 1)),
+    ]
+
+
+def test_the_last_full_page_has_no_cursor(history):
+    for attempt in (1, 2):
+        history.record(make_execution(attempt=attempt))
+
+    assert history.list(JOB_ID, limit=2, cursor=None).cursor is None
+
+
+@pytest.mark.slow
+def test_pages_of_large_results_are_complete(history):
+    for attempt in range(1, 61):
+        history.record(make_execution(attempt=attempt, result='"' + "x" * 32_000 + '"'))
+
+    assert [row.attempt for row in rows(history, limit=55)] == list(range(60, 0, -1))
+
+
+@pytest.mark.case(26)
+def test_a_cursor_of_another_job_is_refused(history):
+    other = new_id()
+    for attempt in (1, 2):
+        history.record(make_execution(attempt=attempt))
+        history.record(make_execution(job_id=other, attempt=attempt))
+    cursor = history.list(other, limit=1, cursor=None).cursor
+
+    for token in (cursor, cursor[:-1], "x"):
+        with pytest.raises(InvalidFieldError) as refused:
+            history.list(JOB_ID, limit=1, cursor=token)
+        assert refused.value.field == "cursor"

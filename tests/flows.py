@@ -1,0 +1,319 @@
+"""Everything Gnomon does to a job, as short flows with known ends: run whole, or stopped after any single step."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from functions.domain.errors import GnomonError
+from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
+from functions.domain.ids import is_manual, slot_id, slot_instant
+from functions.domain.job import JobStatus, RunState
+from functions.domain.outcome import Invocation, TargetAnswer
+from functions.usecases.actions import (
+    cancel_execution,
+    cancel_job,
+    delete_job,
+    execute_job,
+    pause_job,
+    resume_job,
+    retry_job,
+)
+from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
+from tests.driver import SCHEDULER, Driver
+from tests.factories import NOW, make_document
+
+LEASE = 60 + 15
+PROMISE = LEASE + 120
+"""Seconds by which a lost thing is late at most: lease + 2 minutes (DESIGN.md section 3)."""
+ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
+AT = NOW + 10
+MINUTELY = {"type": "cron", "expression": "* * * * *"}
+NO_JITTER = {"initialDelaySeconds": 10, "backoffStrategy": "fixed", "jitter": 0}
+
+OK = TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
+FAILED = TargetAnswer(
+    status=ExecutionStatus.FAILED, error=ExecutionError(code="HTTP_503", message="503 Service Unavailable")
+)
+
+
+@dataclass(frozen=True)
+class Flow:
+    name: str
+    run: Callable[[Driver], str]
+    """Does it all and returns the job's id; every request is repeated once if its function died."""
+    status: JobStatus
+    outcomes: dict[int, str] = field(default_factory=dict)
+    """Scheduled slot, in seconds after NOW, to its final status or SKIPPED."""
+    manual: tuple[str, ...] = ()
+    """Final statuses of the manual runs."""
+
+    after_a_death: str = ""
+    """Another status a slot may end with when something died: its run was still active when the job was cancelled."""
+
+    @property
+    def recurring(self) -> bool:
+        return set(self.outcomes) - {10, 2400} != set()
+
+
+def repeated(driver: Driver, request: Callable[[], Any]) -> Any:
+    """A caller who got no answer asks again; that the first request had done it is no failure."""
+    crashes = driver.crashes
+    answer = driver.call(request)
+    if driver.crashes > crashes:
+        try:
+            return request()
+        except GnomonError:
+            return None
+    return answer
+
+
+def made(driver: Driver, *, enabled: bool = True, **document: Any) -> str:
+    """The id of a job that was created, by a request with an idempotency key."""
+    draft = JobDraft(document=make_document(**document), payload="{}", enabled=enabled)
+    key = IdempotencyKey("alice POST /v1/jobs", "k", "hash")
+    created = repeated(driver, lambda: create_job(driver.services, SCHEDULER, draft, key=key))
+    return str(created.job.id)
+
+
+def _answers(driver: Driver, *answers: Any) -> None:
+    driver.world.targets.answers = list(answers)
+
+
+def once_succeeds(driver: Driver) -> str:
+    job_id = made(driver, schedule=ONCE)
+    driver.run_until(NOW + 20)
+    return job_id
+
+
+def once_retries(driver: Driver) -> str:
+    _answers(driver, FAILED, FAILED, OK)
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER)
+    driver.run_until(NOW + 60)
+    return job_id
+
+
+def once_fails(driver: Driver) -> str:
+    _answers(driver, FAILED)
+    job_id = made(driver, schedule=ONCE, retryConfig={**NO_JITTER, "maxRetries": 1})
+    driver.run_until(NOW + 60)
+    return job_id
+
+
+def big_definition(driver: Driver) -> str:
+    job_id = made(driver, schedule=ONCE, description="x" * 900)
+    driver.run_until(NOW + 20)
+    return job_id
+
+
+def three_minutes(driver: Driver) -> str:
+    job_id = made(driver, schedule=MINUTELY, maxRuns=3)
+    driver.run_until(NOW + 200)
+    return job_id
+
+
+def far_away(driver: Driver) -> str:
+    """Beyond the queue's delay: a schedule brings the hint, which is sent once more for the residue."""
+    job_id = made(driver, schedule={"type": "once", "at": "2027-01-15T08:40:00Z"})
+    driver.run_until(NOW + 2410)
+    return job_id
+
+
+def _long_call(driver: Driver, seconds: int) -> Callable[[Invocation], TargetAnswer]:
+    """A call in which time goes on and other consumers work."""
+    calls = iter([True])
+
+    def answer(_: Invocation) -> TargetAnswer:
+        if next(calls, False):
+            driver.run(seconds)
+        return OK
+
+    return answer
+
+
+def overlapping(policy: str) -> Callable[[Driver], str]:
+    def run(driver: Driver) -> str:
+        _answers(driver, _long_call(driver, 62))
+        job_id = made(driver, schedule=MINUTELY, maxRuns=3, overlapPolicy=policy, timeoutSeconds=60)
+        driver.run_until(NOW + 300)
+        return job_id
+
+    return run
+
+
+def pause_and_resume(driver: Driver) -> str:
+    job_id = made(driver, schedule=MINUTELY, maxRuns=2)
+    driver.run_until(NOW + 70)
+    repeated(driver, lambda: pause_job(driver.services, SCHEDULER, job_id))
+    driver.run_until(NOW + 200)
+    repeated(driver, lambda: resume_job(driver.services, SCHEDULER, job_id))
+    driver.run_until(NOW + 260)
+    return job_id
+
+
+def new_schedule(driver: Driver) -> str:
+    job_id = made(driver, enabled=False, schedule=MINUTELY)
+    driver.run_until(NOW + 130)
+    draft = JobDraft(
+        document=make_document(schedule={"type": "interval", "everySeconds": 100}, maxRuns=1), payload="1", enabled=True
+    )
+    repeated(driver, lambda: change_job(driver.services, SCHEDULER, job_id, change=lambda _: draft))
+    driver.run_until(NOW + 260)
+    return job_id
+
+
+def by_hand(driver: Driver) -> str:
+    job_id = made(driver, enabled=False, schedule=ONCE)
+    key = IdempotencyKey("alice POST execute", "k", "hash")
+    repeated(driver, lambda: execute_job(driver.services, SCHEDULER, job_id, key=key))
+    driver.run_until(NOW + 30)
+    return job_id
+
+
+def retry_by_force(driver: Driver) -> str:
+    _answers(driver, lambda invocation: FAILED if invocation.attempt < 3 else OK)
+    job_id = made(driver, schedule=ONCE, retryConfig={**NO_JITTER, "maxRetries": 1})
+    driver.run_until(NOW + PROMISE + 60)
+    repeated(driver, lambda: retry_job(driver.services, SCHEDULER, job_id))
+    driver.run_until(NOW + PROMISE + 90)
+    return job_id
+
+
+def cancel_waiting(driver: Driver) -> str:
+    _answers(driver, FAILED)
+    job_id = made(driver, schedule=ONCE, retryConfig={**NO_JITTER, "initialDelaySeconds": 300})
+    driver.run_until(NOW + PROMISE + 60)
+    repeated(driver, lambda: cancel_job(driver.services, SCHEDULER, job_id))
+    driver.run_until(NOW + 900)
+    return job_id
+
+
+def cancel_running(driver: Driver) -> str:
+    job_id = ""
+
+    def answer(_: Invocation) -> TargetAnswer:
+        repeated(driver, lambda: cancel_job(driver.services, SCHEDULER, job_id))
+        return OK
+
+    _answers(driver, answer)
+    job_id = made(driver, schedule=ONCE)
+    driver.run_until(NOW + 30)
+    return job_id
+
+
+def cancel_one_execution(driver: Driver) -> str:
+    job_id = ""
+
+    def answer(invocation: Invocation) -> TargetAnswer:
+        repeated(driver, lambda: cancel_execution(driver.services, SCHEDULER, invocation.execution_id))
+        return OK
+
+    _answers(driver, answer, OK)
+    job_id = made(driver, schedule=MINUTELY, maxRuns=2)
+    driver.run_until(NOW + 130)
+    return job_id
+
+
+def delete_scheduled(driver: Driver) -> str:
+    job_id = made(driver, schedule=MINUTELY)
+    driver.run_until(NOW + 70)
+    repeated(driver, lambda: delete_job(driver.services, SCHEDULER, job_id))
+    driver.run_until(NOW + 300)
+    return job_id
+
+
+def outage(misfire: str, max_runs: int) -> Callable[[Driver], str]:
+    """No consumer and no sweep for four minutes."""
+
+    def run(driver: Driver) -> str:
+        job_id = made(driver, schedule=MINUTELY, misfirePolicy=misfire, maxRuns=max_runs)
+        driver.world.clock.time = NOW + 250
+        driver.run_until(NOW + 600)
+        return job_id
+
+    return run
+
+
+DONE, DEAD, OFF, SKIPPED = "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"
+
+FLOWS = [
+    Flow("once", once_succeeds, JobStatus.COMPLETED, {10: DONE}),
+    Flow("once-with-a-big-definition", big_definition, JobStatus.COMPLETED, {10: DONE}),
+    Flow("once-retried-twice", once_retries, JobStatus.COMPLETED, {10: DONE}),
+    Flow("once-failed-for-good", once_fails, JobStatus.FAILED, {10: DEAD}),
+    Flow("cron-three-minutes", three_minutes, JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE}),
+    Flow("beyond-the-queues-delay", far_away, JobStatus.COMPLETED, {2400: DONE}),
+    Flow("overlap-skip", overlapping("skip"), JobStatus.COMPLETED, {60: DONE, 120: SKIPPED, 180: DONE, 240: DONE}),
+    Flow("overlap-allow", overlapping("allow"), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE}),
+    Flow("overlap-queue", overlapping("queue"), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE}),
+    Flow("pause-and-resume", pause_and_resume, JobStatus.COMPLETED, {60: DONE, 120: SKIPPED, 180: SKIPPED, 240: DONE}),
+    Flow("new-schedule", new_schedule, JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 200: DONE}),
+    Flow("manual-run", by_hand, JobStatus.PAUSED, manual=(DONE,)),
+    Flow("forced-retry", retry_by_force, JobStatus.COMPLETED, {10: DONE}),
+    Flow("cancel-waiting", cancel_waiting, JobStatus.CANCELLED, {10: OFF}),
+    Flow("cancel-running", cancel_running, JobStatus.CANCELLED, {10: OFF}),
+    Flow("cancel-one-execution", cancel_one_execution, JobStatus.COMPLETED, {60: OFF, 120: DONE}),
+    Flow("delete", delete_scheduled, JobStatus.CANCELLED, {60: DONE}, after_a_death=OFF),
+    Flow(
+        "misfire-run-once",
+        outage("run_once", 2),
+        JobStatus.COMPLETED,
+        {60: SKIPPED, 120: SKIPPED, 180: DONE, 240: DONE},
+    ),
+    Flow("misfire-skip", outage("skip", 1), JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 180: SKIPPED, 240: DONE}),
+    Flow("misfire-run-all", outage("run_all", 4), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE, 240: DONE}),
+]
+
+
+def rows_of(driver: Driver, job_id: str) -> list[Execution | SkippedSlots]:
+    return list(driver.services.history.list(job_id, limit=100, cursor=None).items)
+
+
+def final_statuses(driver: Driver, job_id: str) -> dict[str, list[str]]:
+    """Slot id to the statuses of its final rows, oldest first;
+    SKIPPED for slots of a gap, in history or still in the row."""
+    found: dict[str, list[str]] = {}
+    row = driver.row(job_id)
+    gaps = [(entry.first, entry.last) for entry in rows_of(driver, job_id) if isinstance(entry, SkippedSlots)]
+    if row.gap is not None and (row.gap.first, row.gap.last) not in gaps:
+        gaps.append((row.gap.first, row.gap.last))
+    for entry in reversed(rows_of(driver, job_id)):
+        if isinstance(entry, Execution) and entry.final:
+            found.setdefault(entry.slot_id, []).append(entry.status.value)
+    for first, last in gaps:
+        for slot in range(first, last + 1, 60):
+            found.setdefault(slot_id(slot), []).append(SKIPPED)
+    return found
+
+
+def check_settled(driver: Driver, job_id: str) -> None:
+    """What holds of any story once nothing is under way: attempts in order, one outcome a slot, the row at rest."""
+    row = driver.row(job_id)
+    attempts: dict[str, list[Execution]] = {}
+    for entry in rows_of(driver, job_id):
+        if isinstance(entry, Execution):
+            attempts.setdefault(entry.slot_id, []).insert(0, entry)
+    for slot, executions in attempts.items():
+        assert [execution.attempt for execution in executions] == list(range(1, len(executions) + 1)), slot
+        assert sum(execution.status is ExecutionStatus.COMPLETED for execution in executions) <= 1
+        for before, after in itertools.pairwise(executions):
+            if before.next_retry_at is not None and after.started_at is not None:
+                assert before.next_retry_at <= after.started_at <= before.next_retry_at + PROMISE
+    assert not any(run.state is RunState.RUNNING for run in row.runs.values())
+
+
+def first_start(driver: Driver, job_id: str, slot: str) -> float | None:
+    entry = driver.services.history.get(job_id, slot, 1)
+    return None if entry is None else entry.started_at
+
+
+def scheduled_lateness(driver: Driver, job_id: str) -> dict[int, float]:
+    """Scheduled slot to the seconds by which its first attempt started late."""
+    late = {}
+    for slot in {entry.slot_id for entry in rows_of(driver, job_id) if isinstance(entry, Execution)}:
+        start = first_start(driver, job_id, slot)
+        if start is not None and not is_manual(slot):
+            late[slot_instant(slot) - NOW] = start - slot_instant(slot)
+    return late

@@ -1,0 +1,189 @@
+"""What each role may do, written down a second time and in full: the template may hold no more and no less."""
+
+import json
+
+import pytest
+
+from infra.grants import GRANTS
+from infra.stage import DEV
+from tests.infra.synthesized import Template, synthesize
+
+JOBS = "Storage/Jobs.Arn"
+EXECUTIONS = "Storage/Executions.Arn"
+IDEMPOTENCY = "Storage/Idempotency.Arn"
+COORDINATION = "Storage/Coordination.Arn"
+KEY = "Storage/Key.Arn"
+RUN_QUEUES = {"Queues/RunHigh.Arn", "Queues/RunNormal.Arn", "Queues/RunLow.Arn"}
+SCHEDULES = "arn:<Partition>:scheduler:<Region>:<AccountId>:schedule/Hints/Group/*"
+ALLOWED_QUEUES = "arn:<Partition>:sqs:<Region>:<AccountId>:gnomon-*"
+ALLOWED_FUNCTIONS = "arn:<Partition>:lambda:<Region>:<AccountId>:function:gnomon-*"
+ALLOWED_SECRETS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon-*"
+
+TABLE_KEY = {
+    f"kms:{action}": {KEY}
+    for action in (
+        "Decrypt",
+        "DescribeKey",
+        "Encrypt",
+        "GenerateDataKey",
+        "GenerateDataKeyWithoutPlaintext",
+        "ReEncryptFrom",
+        "ReEncryptTo",
+    )
+}
+SCHEDULING = {"scheduler:CreateSchedule": {SCHEDULES}, "iam:PassRole": {"Hints/Role.Arn"}}
+
+FUNCTIONS: dict[str, dict[str, set[str]]] = {
+    "Api": {
+        **TABLE_KEY,
+        **SCHEDULING,
+        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:BatchGetItem": {JOBS},
+        "dynamodb:PutItem": {JOBS, EXECUTIONS, IDEMPOTENCY, COORDINATION},
+        "dynamodb:UpdateItem": {JOBS, COORDINATION},
+        "dynamodb:DeleteItem": {JOBS, IDEMPOTENCY},
+        "dynamodb:Query": {f"{JOBS}/index/owner", EXECUTIONS, COORDINATION},
+        "sqs:SendMessage": RUN_QUEUES,
+        "scheduler:DeleteSchedule": {SCHEDULES},
+    },
+    "Executor": {
+        **TABLE_KEY,
+        **SCHEDULING,
+        "dynamodb:GetItem": {JOBS},
+        "dynamodb:UpdateItem": {JOBS},
+        "dynamodb:PutItem": {EXECUTIONS},
+        "sqs:ReceiveMessage": RUN_QUEUES,
+        "sqs:DeleteMessage": RUN_QUEUES,
+        "sqs:GetQueueAttributes": RUN_QUEUES,
+        "sqs:ChangeMessageVisibility": RUN_QUEUES,
+        "sqs:SendMessage": {*RUN_QUEUES, ALLOWED_QUEUES},
+        "lambda:InvokeFunction": {"Functions/Jobs/Function.Arn", ALLOWED_FUNCTIONS},
+        "secretsmanager:GetSecretValue": {"Storage/WebhookSecret.Id", ALLOWED_SECRETS},
+    },
+    "Sweep": {
+        **TABLE_KEY,
+        **SCHEDULING,
+        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:UpdateItem": {JOBS},
+        "dynamodb:PutItem": {EXECUTIONS},
+        "dynamodb:Query": {f"{JOBS}/index/attention"},
+        "sqs:SendMessage": RUN_QUEUES,
+        "sqs:GetQueueAttributes": RUN_QUEUES,
+    },
+    "Jobs": {},
+    "DeadLetters": {
+        "kms:Decrypt": {KEY},
+        "kms:DescribeKey": {KEY},
+        "dynamodb:GetItem": {JOBS},
+        "dynamodb:DescribeStream": {"Storage/Executions.StreamArn"},
+        "dynamodb:GetRecords": {"Storage/Executions.StreamArn"},
+        "dynamodb:GetShardIterator": {"Storage/Executions.StreamArn"},
+        "dynamodb:ListStreams": {"*"},
+        "sqs:SendMessage": {"Queues/DeadLetters.Arn", "Queues/Unreadable.Arn"},
+    },
+}
+
+
+def _of_every_function(name: str) -> dict[str, set[str]]:
+    return {
+        "logs:CreateLogStream": {f"Functions/{name}/Logs.Arn"},
+        "logs:PutLogEvents": {f"Functions/{name}/Logs.Arn"},
+        "xray:PutTraceSegments": {"*"},
+        "xray:PutTelemetryRecords": {"*"},
+    }
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_a_function_may_do_what_it_does_and_no_more(template: Template, name: str) -> None:
+    expected = FUNCTIONS[name] | _of_every_function(name)
+    if not template.stage.own_schedule_group:
+        expected = {
+            action: {arn.replace("/Hints/Group/", "/default/") for arn in arns} for action, arns in expected.items()
+        }
+
+    assert template.permissions(f"Functions/{name}/Role") == expected
+
+
+def test_only_the_local_stage_shares_the_default_group(template: Template) -> None:
+    assert template.stage.own_schedule_group == (template.stage.name != "local")
+    assert bool(template.of_type("AWS::Scheduler::ScheduleGroup")) == template.stage.own_schedule_group
+
+
+def test_scheduler_may_send_hints_and_call_the_sweep(template: Template) -> None:
+    assert template.permissions("Hints/Role") == {"sqs:SendMessage": RUN_QUEUES}
+    assert template.permissions("MinuteSweep/Role") == {
+        "lambda:InvokeFunction": {"Functions/Sweep/Function.Arn"},
+        "sqs:SendMessage": {"Queues/SweepDlq.Arn"},
+    }
+
+
+def test_there_are_no_other_roles_and_no_other_policies(template: Template) -> None:
+    roles = template.of_type("AWS::IAM::Role")
+
+    assert set(roles) == {*(f"Functions/{name}/Role" for name in FUNCTIONS), "Hints/Role", "MinuteSweep/Role"}
+    for role in roles.values():
+        assert not role.get("ManagedPolicyArns")
+        assert not role.get("Policies")
+    for policy in template.of_type("AWS::IAM::Policy").values():
+        assert len(policy["Roles"]) == 1
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_only_lambda_takes_the_role_of_a_function(template: Template, name: str) -> None:
+    (statement,) = template.properties(f"Functions/{name}/Role")["AssumeRolePolicyDocument"]["Statement"]
+
+    assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
+
+
+@pytest.mark.parametrize("path", ["Hints/Role", "MinuteSweep/Role"])
+def test_only_this_account_s_scheduler_takes_the_role_of_a_schedule(template: Template, path: str) -> None:
+    (statement,) = template.properties(path)["AssumeRolePolicyDocument"]["Statement"]
+
+    assert statement == {
+        "Action": "sts:AssumeRole",
+        "Condition": {"StringEquals": {"aws:SourceAccount": "<AccountId>"}},
+        "Effect": "Allow",
+        "Principal": {"Service": "scheduler.amazonaws.com"},
+    }
+
+
+def test_the_key_is_used_through_its_services_only(template: Template) -> None:
+    through: dict[str, set[str]] = {}
+    for name in FUNCTIONS:
+        for statement in template.statements(f"Functions/{name}/Role"):
+            if "kms:" in json.dumps(statement["Action"]):
+                condition = statement["Condition"]["StringEquals"]
+                through.setdefault(name, set()).add(condition["kms:ViaService"].split(".")[0])
+
+    assert through == {
+        "Api": {"dynamodb"},
+        "Executor": {"dynamodb", "secretsmanager"},
+        "Sweep": {"dynamodb"},
+        "DeadLetters": {"dynamodb"},
+    }
+
+
+@pytest.mark.parametrize("name", ["Api", "Executor", "Sweep"])
+def test_the_role_of_the_hints_goes_to_scheduler_only(template: Template, name: str) -> None:
+    (statement,) = [each for each in template.statements(f"Functions/{name}/Role") if each["Action"] == "iam:PassRole"]
+
+    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+
+
+def test_a_grant_is_a_statement_of_its_own_that_can_be_taken_away() -> None:
+    without = GRANTS | {"sweep": [grant for grant in GRANTS["sweep"] if grant.name != "MeasureQueues"]}
+
+    template = synthesize(DEV, grants=without)
+
+    names = [statement.get("Sid") for statement in template.statements("Functions/Sweep/Role")]
+    expected = [grant.name for grant in GRANTS["sweep"] if grant.name != "MeasureQueues"]
+    assert [name for name in names if name in {grant.name for grant in GRANTS["sweep"]}] == expected
+    assert "sqs:GetQueueAttributes" not in template.permissions("Functions/Sweep/Role")
+
+
+@pytest.mark.parametrize("module", sorted(GRANTS))
+def test_names_of_grants_are_unique_in_a_function(module: str) -> None:
+    names = [grant.name for grant in GRANTS[module]]
+
+    assert len(names) == len(set(names))
+    assert all(name.isalnum() for name in names), "IAM takes letters and digits only"

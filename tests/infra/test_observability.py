@@ -1,0 +1,49 @@
+from tests.infra.synthesized import Template
+
+
+def _alarms(template: Template) -> dict[str, dict]:
+    return {path.rsplit("/", 1)[1]: each for path, each in template.of_type("AWS::CloudWatch::Alarm").items()}
+
+
+def test_what_loses_or_delays_jobs_raises_an_alarm(template: Template) -> None:
+    assert set(_alarms(template)) == {
+        "SweepIsSilent",
+        "SweepFails",
+        "ExecutorFails",
+        "DeadLettersFails",
+        "HighRunsWait",
+        "NormalRunsWait",
+        "LowRunsWait",
+        "HintsDlqNotEmpty",
+        "SweepDlqNotEmpty",
+        "DeadLettersNotEmpty",
+        "UnreadableNotEmpty",
+        "ApiFails",
+    }
+    assert all(alarm["AlarmDescription"] for alarm in _alarms(template).values())
+
+
+def test_a_sweep_that_does_not_run_at_all_is_noticed(template: Template) -> None:
+    alarm = _alarms(template)["SweepIsSilent"]
+
+    assert alarm["TreatMissingData"] == "breaching"
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
+    assert alarm["Dimensions"] == [{"Name": "FunctionName", "Value": "Functions/Sweep/Function"}]
+
+
+def test_a_hint_in_its_dead_letter_queue_is_noticed(template: Template) -> None:
+    alarm = _alarms(template)["HintsDlqNotEmpty"]
+
+    assert alarm["MetricName"] == "ApproximateNumberOfMessagesVisible"
+    assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": "Queues/HintsDlq.QueueName"}]
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanThreshold", 0)
+
+
+def test_production_is_told(prod: Template, local: Template) -> None:
+    (topic,) = prod.of_type("AWS::SNS::Topic")
+
+    assert all(alarm["AlarmActions"] == [topic] for alarm in _alarms(prod).values())
+    assert not local.of_type("AWS::SNS::Topic")
+    (policy,) = prod.of_type("AWS::SNS::TopicPolicy").values()
+    (statement,) = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Deny"]
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
