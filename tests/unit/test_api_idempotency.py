@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.api_client import Api, Reply, make_body, user
 from tests.fakes import IDEMPOTENCY_TTL, World
+from tests.faults import Crash
 
 KEY = {"x-idempotency-key": "order-17"}
 
@@ -117,3 +119,22 @@ def test_fifty_requests_at_once_make_one_job() -> None:
     made = {reply.json["id"] for reply in replies}
     assert len(made) == 1
     assert jobs_of(Api(world)) == [*made]
+
+
+@pytest.mark.case(24)
+def test_a_request_that_crashed_anywhere_is_finished_by_its_repeat() -> None:
+    for step in itertools.count(1):
+        api = Api()
+        api.world.faults.inject(crash_after=step)
+        try:
+            first = api.post("/v1/jobs", make_body(), headers=KEY)
+        except Crash:
+            first = None
+        api.world.faults.disarm()
+        again = api.post("/v1/jobs", make_body(), headers=KEY)
+        assert again.status == 201
+        assert jobs_of(api) == [again.json["id"]]
+        if first is not None:
+            assert first.json["id"] == again.json["id"]
+            break
+    assert step > 3

@@ -347,3 +347,25 @@ def test_the_sample_events_are_answered() -> None:
     assert api.answer(sample_event("api-patch-job")).json["tags"] == ["nightly"]
     assert api.answer(sample_event("api-execute-job")).status == 200
     assert api.answer(sample_event("api-health")).status == 200
+
+
+@pytest.mark.case(26)
+def test_a_cursor_gives_its_own_list_only() -> None:
+    api = Api()
+    made = {api.create().rsplit("/", 1)[1] for _ in range(30)}
+    listed: list[str] = []
+    query, cursor = "limit=7", None
+    while query:
+        page = api.get("/v1/jobs", query=query).json
+        listed += [job["id"] for job in page["data"]]
+        cursor = page["pagination"].get("cursor", cursor)
+        query = f"limit=7&cursor={cursor}" if "cursor" in page["pagination"] else ""
+    assert len(listed) == 30
+    assert set(listed) == made
+
+    other = api.get("/v1/jobs", query=f"cursor={cursor}", claims=user("carol", "scheduler"))
+    assert other.status == 400 or other.json["data"] == []
+    assert api.get("/v1/jobs", query=f"cursor={cursor}A").status == 400
+    thinned = api.get("/v1/jobs", query="limit=7&tag=none").json
+    assert thinned["data"] == []
+    assert thinned["pagination"]["cursor"]
