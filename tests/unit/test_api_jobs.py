@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.domain.job import LastRun, Outcome, RunState
+from functions.domain.job import Gap, LastRun, Outcome, RunState, SkipReason
 from tests.api_client import Api, make_body, sample_event, user
 from tests.factories import NOW, make_execution, make_job, make_run
 
@@ -369,3 +369,27 @@ def test_a_cursor_gives_its_own_list_only() -> None:
     thinned = api.get("/v1/jobs", query="limit=7&tag=none").json
     assert thinned["data"] == []
     assert thinned["pagination"]["cursor"]
+
+
+def test_skipped_slots_are_one_entry_of_the_history() -> None:
+    api = Api()
+    job = api.create()
+    identifier = job.rsplit("/", 1)[1]
+    gap = Gap(first=NOW + 60, last=NOW + 180, count=3, reason=SkipReason.PAUSED)
+    api.world.history.record_gap(identifier, gap, now=NOW + 200.5)
+    assert api.get(f"{job}/history").json["data"] == [
+        {
+            "id": f"{identifier}-{NOW + 60}-0000",
+            "jobId": identifier,
+            "runId": f"{identifier}-{NOW + 60}",
+            "scheduledFor": "2027-01-15T08:01:00Z",
+            "attempt": 0,
+            "status": "SKIPPED",
+            "final": True,
+            "reason": "PAUSED",
+            "from": "2027-01-15T08:01:00Z",
+            "to": "2027-01-15T08:03:00Z",
+            "count": 3,
+            "completedAt": "2027-01-15T08:03:20.500Z",
+        }
+    ]
