@@ -53,7 +53,7 @@ def test_functions_are_started_by_messages_that_change_nothing(where: Place) -> 
 def test_a_function_that_cannot_start_says_why(where: Place) -> None:
     client = Lambda(WELL | {"executor-1": {"errorMessage": "No module named 'croniter'"}}, error="executor-1")
 
-    with pytest.raises(LocalError, match="ExecutorFunction cannot start: .*No module named 'croniter'") as raised:
+    with pytest.raises(LocalError, match=r"ExecutorFunction cannot start: .*No module named 'croniter'") as raised:
         _start(client, where)
 
     assert str(where.emulator_log) in raised.value.advice
