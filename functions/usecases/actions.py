@@ -18,7 +18,7 @@ from functions.domain.decision import Drop, Write
 from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError, NotFoundError, UnavailableError
 from functions.domain.execution import Execution, ExecutionStatus
-from functions.domain.ids import new_manual_slot_id, parse_execution_id
+from functions.domain.ids import parse_execution_id
 from functions.domain.job import ActiveRun, Job, RunState
 from functions.usecases.executor import follow
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
@@ -49,7 +49,7 @@ def execute_job(
     """Run the job now, beside its schedule. Raises ConflictError where the overlap policy has no room for the run."""
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
-    slot, replayed = new_manual_slot_id(now), False
+    slot, replayed = services.new_manual_slot_id(now), False
     claim = None
     if key is not None:
         claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[slot], now=now)
