@@ -56,7 +56,15 @@ class Resend:
     due_at: int
 
 
-Decision = Write | Drop | Wait | Resend
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """The retry comes after its window: history ends the run first, then the row follows (PROTOCOL, A10)."""
+
+    slot_id: str
+    run: ActiveRun
+
+
+Decision = Write | Drop | Wait | Resend | Expire
 
 
 def attention_no_later(job: Job, now: int) -> int | None:

@@ -9,6 +9,7 @@ from functions.domain.decision import (
     Decision,
     Drop,
     Due,
+    Expire,
     Resend,
     Wait,
     Write,
@@ -20,7 +21,7 @@ from functions.domain.decision import (
 )
 from functions.domain.definition import Definition, MisfirePolicy, OverlapPolicy
 from functions.domain.hint import Hint
-from functions.domain.ids import slot_id
+from functions.domain.ids import slot_id, slot_instant
 from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState, SkipReason
 
 CLOCK_SKEW = 2
@@ -62,6 +63,8 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str) ->
     early = _early(due_at, now)
     if early is not None:
         return early
+    if run.attempt > 0 and not run.forced and job.defined.retry.is_over(slot_instant(hint.slot_id), now=now):
+        return Expire(hint.slot_id, run)
     if _braked(job, now):
         later = _after_brake(now)
         waiting = with_run(job, hint.slot_id, replace(run, due_at=later))
@@ -182,6 +185,7 @@ def _start(job: Job, slot: str, run: ActiveRun, definition: Definition, *, now: 
         lease_expires_at=math.ceil(now) + definition.timeout_seconds + LEASE_MARGIN,
         started_at=round(now, 3),
         due_at=None,
+        forced=False,
         started_by=write_id,
     )
     minute = int(now) // 60

@@ -93,7 +93,7 @@ def ended_from_outside(
     write_id: str,
     error: ExecutionError | None = None,
 ) -> Execution:
-    """The history row by which a caller (cancel) or the sweep (quarantine) ends a run.
+    """The history row by which a caller (cancel) or a retry that came after its window ends a run.
 
     It takes the number of the running attempt, or of the one that would have come next (A10).
     """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from functions.domain.decision import Drop, Due, Resend, Wait
+from functions.domain.decision import Drop, Due, Expire, Resend, Wait
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, judge
-from functions.domain.execution import Execution
+from functions.domain.ending import decide_end, ended_from_outside, judge
+from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
 from functions.domain.job import Job
@@ -37,7 +37,7 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     job = executor.jobs.get(hint.job_id)
     if job is None:
         return Handled("NO_SUCH_JOB")
-    decision: Applied | Drop | Wait | Resend = Drop("EARLY")
+    decision: Applied | Drop | Wait | Resend | Expire = Drop("EARLY")
     for _ in range(_LOOKS):
         decision = apply(
             executor, job, lambda row, mark: decide_hint(row, hint, now=executor.clock.now(), write_id=mark)
@@ -48,6 +48,8 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")
+    if isinstance(decision, Expire):
+        return Handled("RETRY_WINDOW_OVER", _expire(executor, job, decision))
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
     send(executor, decision.job, decision.write.hints)
@@ -57,6 +59,26 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     started_at = decision.job.runs[slot].started_at
     lateness = None if started_at is None else started_at - _due_at(decision.before, slot)
     return Handled(decision.write.reason, _execute(executor, decision.job, slot), lateness)
+
+
+def _expire(executor: Executor, job: Job, decision: Expire) -> Execution:
+    """End a run whose retry was held up beyond its window, with the error of the attempt before."""
+    slot, run = decision.slot_id, decision.run
+    past = executor.history.get(job.id, slot, run.attempt)
+    ended = executor.history.record(
+        ended_from_outside(
+            job.id,
+            slot,
+            run,
+            status=ExecutionStatus.FAILED,
+            reason="RETRY_WINDOW_OVER",
+            now=executor.clock.now(),
+            write_id=executor.new_write_id(),
+            error=None if past is None else past.error,
+        )
+    )
+    follow(executor, job, ended, fence=run.fence)
+    return ended
 
 
 def _due_at(before: Job, slot: str) -> int:
