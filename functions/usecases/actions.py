@@ -87,7 +87,7 @@ def retry_job(
     if_match: int | None = None,
 ) -> Job:
     """Retry the run that waits for its retry, or the last one, which failed. Raises ConflictError for any other."""
-    job = _changeable(services, caller, job_id, if_match)
+    job = _ended(services, _changeable(services, caller, job_id, if_match))
     now = services.clock.now()
     claim = None
     if key is not None:
@@ -101,6 +101,16 @@ def retry_job(
             services.idempotency.release(key.scope, key.key, claim)
         raise
     return _done(services, job, decided)
+
+
+def _ended(services: Services, job: Job) -> Job:
+    """The row without the waiting runs that history has ended, by somebody who died before the row followed (A11)."""
+    for slot, run in job.runs.items():
+        if run.state is RunState.WAITING and run.attempt > 0:
+            stored = services.history.get(job.id, slot, run.attempt + 1)
+            if stored is not None:
+                job = follow(services, job, stored, fence=run.fence)
+    return job
 
 
 def cancel_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
