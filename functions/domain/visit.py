@@ -113,7 +113,7 @@ def _bound_of_what_is_not_due(job: Job, due: set[str], now: int) -> int | None:
     rest = job
     for slot in due:
         rest = without_run(rest, slot)
-    if rest.next_slot is not None and slot_id(rest.next_slot) in due:
+    if job.next_waits or (rest.next_slot is not None and slot_id(rest.next_slot) in due):
         rest = replace(rest, next_slot=None)
     return replace(rest, gap=None).bound(now)
 
