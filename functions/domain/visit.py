@@ -44,6 +44,8 @@ def decide_visit(job: Job, *, now: float, feeding: bool) -> Recover | Quarantine
         if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= now:
             return Recover(slot, run)
     due = tuple(hint for hint in waiting_hints(job) if hint.due_at <= now)
+    if due and job.attention_at is not None and job.attention_at > now:
+        return Drop("WATCHED")  # the index lags: this row was woken, and its back-off is not over
     if due and not feeding:
         return Drop("BACKLOG")
     if due and job.wakes >= MAX_WAKES:
