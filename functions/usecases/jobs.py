@@ -111,7 +111,8 @@ def create_job(
 
 def _made_before(services: Services, key: IdempotencyKey, *, now: float) -> Job | None:
     """The job that an earlier request with this key made; None when there is none, and then nothing is kept."""
-    claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[services.new_job_id()], now=now)
+    ids = [services.new_job_id()]
+    claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=ids, now=now)
     if not claim.replayed:
         services.idempotency.release(key.scope, key.key, claim)
         return None
