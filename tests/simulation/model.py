@@ -187,6 +187,12 @@ class Judge:
         must(key not in life.called, "an attempt is called once", life, key)
         life.called.add(key)
 
+    def finished(self, actor: Actor) -> None:
+        """An actor came to its end without dying: what it won, it did."""
+        for job_id, slot, attempt in actor.started:
+            life = self.lives[job_id]
+            must((slot, attempt) in life.history, "a winner does not walk away", life, (slot, attempt, actor.key))
+
     def answered(self, invocation: Invocation, answer: TargetAnswer, actor: Actor) -> None:
         life = self.lives[invocation.job_id]
         if not hasattr(self, "_answers"):
@@ -199,7 +205,9 @@ class Judge:
 
     def sends(self, hint: Hint, due_at: int, actor: Actor) -> None:
         """Only who won a write sends, and only what that write made due: otherwise duplicates breed chains."""
-        life = self.lives[hint.job_id]
+        life = self.lives.get(hint.job_id)
+        if life is None:
+            raise Violation("the row comes first, then the message", f"{hint}")
         key = (hint.slot_id, hint.attempt, due_at)
         must(
             (life.label, *key) not in actor.sent or actor.kind != "sweep", "a visit sends once", life, (key, actor.key)

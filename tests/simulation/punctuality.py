@@ -1,4 +1,4 @@
-"""Whether what is late has a fault that explains it. Lost things are late by lease + 2 minutes (DESIGN.md section 3)."""
+"""Whether what is late has a fault that explains it: lost things are late by lease + 2 minutes at most."""
 
 from __future__ import annotations
 

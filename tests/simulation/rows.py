@@ -193,6 +193,7 @@ def _started(life: Life, slot: str, before: Job, row: Job, actor: Actor, now: fl
         over = slot_instant(slot) + window
         must(started < over + 1, "no retry starts after its window", life, (key, started, over))
     life.attempts.add(key)
+    actor.started.add((row.id, *key))
     life.started.setdefault(slot, now)
     life.leases[key] = lease
     if old is None and not before.runs:

@@ -191,7 +191,7 @@ def _action(
     enabled = choose.choice([None, None, True, False]) if kind == "change" else None
     made = [Action(f"a{number} {kind}", kind, job, at, write, document, enabled, choose.choice([0, 0, 30]))]
     if kind == "pause" and choose.random() < 0.8 and at is not None:
-        later = at + choose.choice([1, 20, 65, 200])
+        later = at + choose.choice([0.3, 0.7, 1, 20, 65, 200])
         made.append(Action(f"a{number + 1} resume", "resume", job, later))
     return made
 

@@ -17,12 +17,12 @@ from functions.domain.errors import GnomonError, HintNotSentError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
+from functions.domain.timing import OneTimeSchedule, route
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
 from tests.fakes import (
-    AUTO_DELETION,
+    Delivery,
     FakeClock,
     FakeTimetable,
     InMemoryHistory,
@@ -79,7 +79,7 @@ class Actor:
     sent: set[tuple[str, str, int, int]] = field(default_factory=set)
     wrote: int = 0
     resent: int = 0
-    started: set[tuple[str, int]] = field(default_factory=set)
+    started: set[tuple[str, str, int]] = field(default_factory=set)
 
 
 @dataclass(eq=False)
@@ -182,50 +182,54 @@ class SimHistory(InMemoryHistory):
             del self.executions[key]
 
 
-class SimTimetable(FakeTimetable):
-    """SQS and EventBridge Scheduler: what is armed becomes an event of the world."""
+class PresentClock(FakeClock):
+    """The clock of the actor that runs."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(FakeClock(), faults=StepFaults(world))
+        super().__init__()
         self._world = world
-        self._schedules: dict[str, Message] = {}
+
+    def now(self) -> float:
+        return self._world.scheduler.now + self._world.actor.skew
+
+
+class SimTimetable(FakeTimetable):
+    """SQS and EventBridge Scheduler: what is armed becomes an event of the world. `armed` holds the schedules."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(PresentClock(world), faults=StepFaults(world))
+        self._world = world
 
     def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
         self._world.judge.sends(hint, due_at, self._world.actor)
-        self.faults.run("timetable.arm", lambda: self._arm(hint, due_at, priority))
+        super().arm(hint, due_at=due_at, priority=priority)
 
     def _arm(self, hint: Hint, due_at: int, priority: Priority) -> None:
-        world = self._world
-        now = world.scheduler.now
-        way = route(hint, due_at=due_at, now=now + world.actor.skew)
-        far = isinstance(way, OneTimeSchedule)
-        if world.refuses("eventbridge" if far else "sqs"):
-            world.judge.fault(f"{world.actor.key} refused", world.label(hint.job_id), world.actor)
+        world, actor = self._world, self._world.actor
+        far = isinstance(route(hint, due_at=due_at, now=self.clock.now()), OneTimeSchedule)
+        if world.is_on("eventbridge" if far else "sqs"):
+            world.judge.fault(f"{actor.key} refused", world.label(hint.job_id), actor)
             raise HintNotSentError
-        if not isinstance(way, OneTimeSchedule):
-            world.enqueue(hint, now + way.seconds)
-            return
-        if self._names.get(way.name, 0.0) > now:
+        known = len(self.armed)
+        super()._arm(hint, due_at, priority)
+        if len(self.armed) == known:
             return  # ConflictException: armed already
-        fires_at = way.fires_at + world.draw(f"fires {way.name}").uniform(0, 60)
-        self._names[way.name] = fires_at + AUTO_DELETION
-        message = self._schedules[way.name] = world.message(hint)
+        delivery = self.armed[-1]
+        self.sent.clear()
+        if delivery.schedule is None:
+            self.armed.pop()
+            world.enqueue(hint, delivery.visible_at - actor.skew)
+            return
+        message = world.message(hint)
+        world.scheduler.at(
+            delivery.visible_at + world.draw(f"fires {message.key}").uniform(0, 60),
+            lambda: self._fire(delivery, message),
+        )
 
-        def fire() -> None:
-            if self._schedules.get(way.name) is message:
-                del self._schedules[way.name]
-                world.enqueue(hint, world.scheduler.now, message)
-
-        world.scheduler.at(fires_at, fire)
-
-    def disarm(self, hint: Hint, *, due_at: int) -> None:
-        name = one_time_schedule(hint, due_at=due_at).name
-
-        def apply() -> None:
-            if self._schedules.pop(name, None) is not None:
-                self._names.pop(name, None)
-
-        self.faults.run("timetable.disarm", apply)
+    def _fire(self, delivery: Delivery, message: Message) -> None:
+        if any(one is delivery for one in self.armed):
+            self.drop(delivery)
+            self._world.enqueue(delivery.hint, self._world.scheduler.now, message)
 
     def backlog(self) -> int:
         return OTHERS if self._world.is_on("flood") else 0
@@ -398,9 +402,6 @@ class World:
         now = self.scheduler.now
         return any(one.kind == kind and one.begins <= now < one.ends for one in self.weather)
 
-    def refuses(self, service: str) -> bool:
-        return self.is_on(service)
-
     def ends_of(self, kind: str) -> float:
         now = self.scheduler.now
         return max((one.ends for one in self.weather if one.kind == kind and one.begins <= now < one.ends), default=now)
@@ -489,6 +490,7 @@ class World:
         outer, self.actor = self.actor, actor
         try:
             body()
+            self.judge.finished(actor)
         except Crash:
             self.judge.fault(f"{actor.key} died", actor.job, actor)
             return False
