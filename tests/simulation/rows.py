@@ -10,7 +10,7 @@ from functions.domain.job import ActiveRun, Job, Outcome, RunState, SkipReason
 from tests.simulation.life import Life, Violation, bounds, decided, holds, is_active
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Actor
+    from tests.simulation.actors import Actor
 
 BACKOFF, BACKOFF_MAX, MOST_WAKES = 60, 900, 10
 MARGIN = 15

@@ -8,9 +8,10 @@ import pytest
 
 from functions.domain.cron import CronExpression
 from tests.simulation.life import Violation
+from tests.simulation.plan import BASES, plan
 from tests.simulation.shrink import shrunk
 from tests.simulation.slots import slots_between
-from tests.simulation.story import BASES, plan, tell
+from tests.simulation.story import tell
 
 PARTS, STORIES = 8, 125
 
