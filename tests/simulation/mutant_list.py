@@ -393,12 +393,22 @@ MUTANTS = [
         by="tests/unit/test_found_by_simulation.py",
     ),
     m(
+        "recovered, nothing woken",
+        "the visit that recovers a run looks at nothing else of the job",
+        (
+            "usecases/sweep.py",
+            "        if isinstance(decision, Quarantine):\n",
+            '        if done == "RECOVERED":\n            return done\n        if isinstance(decision, Quarantine):\n',
+        ),
+        by="tests/unit/test_found_by_simulation.py",
+    ),
+    m(
         "recovered and woken",
         "the visit that recovers a run wakes it, too",
         (
             "usecases/sweep.py",
-            'return decision if done == "WATCHED" or isinstance(decision, Recover) else Drop(done)',
-            "return decision",
+            "sent | frozenset(waiting_hints(job)).difference(waited)",
+            "sent",
         ),
     ),
     m(
