@@ -99,7 +99,10 @@ class Judge:
         life, now = self.lives[execution.job_id], self.now
         key = slot, attempt = execution.slot_id, execution.attempt
         self.world.note(f"    {actor.key} recorded {life.label} {slot}-{attempt} {execution.status} {execution.reason}")
-        if key in life.history:  # the row had expired: it is put by somebody very late, who changes nothing any more
+        if key in life.history:  # the row had expired before the job's row followed it: this one decides
+            life.history[key] = execution
+            if execution.final and slot in life.ended:
+                life.ended[slot] = execution
             return
         earlier = life.ended.get(slot)
         for past in range(1, attempt):
