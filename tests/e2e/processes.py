@@ -48,5 +48,5 @@ def _children(parent: int) -> list[int]:
 
 def _holds(pid: int, inode: str) -> bool:
     with contextlib.suppress(OSError):
-        return any(os.readlink(fd) == f"socket:[{inode}]" for fd in (_PROC / str(pid) / "fd").iterdir())
+        return any(str(fd.readlink()) == f"socket:[{inode}]" for fd in (_PROC / str(pid) / "fd").iterdir())
     return False
