@@ -45,7 +45,7 @@ class KilledRun:
             time.sleep(0.5)
         body = job_body(schedule=once(0), target=endpoint.target("hang-200"), timeoutSeconds=4)
         job_id = client.create_job(body)["id"]
-        (call, *_) = until(lambda: endpoint.calls(job_id), seconds=20, every=0.05, hint="the call to kill")
+        (call, *_) = until(lambda: endpoint.calls(job_id), seconds=40, every=0.05, hint="the call to kill")
         kill_process_at(call.port, of=stack.place)
         return cls(job_id, body["timeoutSeconds"], time.time())
 

@@ -42,10 +42,10 @@ def test_duplicates_breed_no_second_chain(
     first = instant(job["nextRunAt"])
     for _ in range(2):
         told(aws, stack, job, first)  # early, and at once
-    until(lambda: endpoint.calls(job["id"]), seconds=10, every=0.05)
+    until(lambda: endpoint.calls(job["id"]), seconds=40, every=0.05)
     told(aws, stack, job, first)  # late
     told(aws, stack, job, first, attempt=2)  # never asked for
-    until(lambda: len(endpoint.calls(job["id"])) >= 3, seconds=15, every=0.05)
+    until(lambda: len(endpoint.calls(job["id"])) >= 3, seconds=40, every=0.05)
     time.sleep(1)
     # One hint is on its way, for the next slot.
     assert messages(aws, stack) == before + 1
@@ -77,7 +77,7 @@ def test_hint_for_a_moved_slot(
 ) -> None:
     job = create(schedule=once(2), target=endpoint.target(), priority="low")
     moved = scheduler.update_job(job["id"], {"schedule": once(5)})
-    until(lambda: endpoint.calls(job["id"]), seconds=10, every=0.05)
+    until(lambda: endpoint.calls(job["id"]), seconds=40, every=0.05)
     told(aws, stack, job, instant(job["schedule"]["at"]))
     told(aws, stack, job, instant(moved["schedule"]["at"]))
     time.sleep(2)
