@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,7 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.ids import new_write_id, slot_id
 from functions.domain.job import ActiveRun, Job, RunState
 from tests.e2e.letters import Letters
-from tests.e2e.mutants import OUTPUTS, without
+from tests.e2e.mutants import OUTPUTS
 from tests.e2e.people import People
 from tests.e2e.stack import Api, Aws, Stack, job_body, once, unique, until
 from tests.e2e.target import Endpoint
@@ -189,11 +188,16 @@ class Smoke:
         return until(tick, seconds=15)
 
     def wakes_a_lost_job(self) -> None:
-        with self.lost_hints():
-            path = self.create(schedule=once(0))
-        self.needs_attention(path)
+        """It is due, and nobody was told."""
+        path = self.create()
+        job, now = self.row(path), int(time.time())
+        self.jobs.save(job, replace(job, next_slot=now - 1, attention_at=now - 1, write_id=new_write_id()))
         self.swept()
-        self.reaches(path, "COMPLETED")
+        until(
+            lambda: [each for each in self.get(f"{path}/history")["data"] if each["status"] == "COMPLETED"],
+            seconds=SOON,
+            hint="the lost job runs",
+        )
 
     def recovers_a_lost_run(self) -> None:
         path = self.create(target=self.endpoint.target())
@@ -242,16 +246,6 @@ class Smoke:
         )
         lost = replace(job, runs={slot: run}, fence=fence, attention_at=now - 30, write_id=new_write_id())
         return self.jobs.save(job, lost), slot
-
-    def needs_attention(self, path: str) -> None:
-        job = self.row(path)
-        self.jobs.save(job, replace(job, attention_at=int(time.time()) - 1, write_id=new_write_id()))
-
-    @contextlib.contextmanager
-    def lost_hints(self) -> Iterator[None]:
-        """What the API sends meanwhile reaches nobody."""
-        with without(self.stack, self.aws, "api", "SendHints"):
-            yield
 
     # Dead letters
 

@@ -49,7 +49,7 @@ def test_deployed_role_has_the_grants_and_no_more(stack: Stack, aws: Aws, functi
     [
         ("api", "ReadJob"),
         ("executor", "RecordExecution"),
-        ("sweep", "FindAttention"),
+        ("sweep", "ReadExecution"),
         ("dead_letters", "Announce"),
     ],
 )
