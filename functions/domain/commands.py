@@ -59,10 +59,6 @@ def new_job(
     return with_attention(job, int(now))
 
 
-def hints_of_new_job(job: Job) -> tuple[Due, ...]:
-    return waiting_hints(job)
-
-
 def decide_pause(job: Job, *, now: float, write_id: str) -> Write | Drop:
     _must_not_be_cancelled(job, "paused")
     if job.paused:
