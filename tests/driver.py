@@ -114,7 +114,7 @@ class Driver:
         for _ in range(limit):
             visible = self.world.timetable.next_visible()
             at = min(visible if visible is not None else instant, self._next_sweep if self.sweeps else instant)
-            if at > instant or (visible is None and not self.sweeps) or at >= instant:
+            if at >= instant:
                 break
             clock.time = max(clock.time, at)
             if self.sweeps and self._next_sweep <= clock.time:
