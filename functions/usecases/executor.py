@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from functions.domain.decision import Drop, Due, Resend, Wait
+from functions.domain.decision import Drop, Due, Expired, Resend, Wait
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, judge
+from functions.domain.ending import decide_end, expired, judge
 from functions.domain.execution import Execution
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
@@ -37,7 +37,7 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     job = executor.jobs.get(hint.job_id)
     if job is None:
         return Handled("NO_SUCH_JOB")
-    decision: Applied | Drop | Wait | Resend = Drop("EARLY")
+    decision: Applied | Drop | Wait | Resend | Expired = Drop("EARLY")
     for _ in range(_LOOKS):
         decision = apply(
             executor, job, lambda row, mark: decide_hint(row, hint, now=executor.clock.now(), write_id=mark)
@@ -48,6 +48,8 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")
+    if isinstance(decision, Expired):
+        return Handled("RETRY_WINDOW_OVER", _expire(executor, job, decision))
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
     send(executor, decision.job, decision.write.hints)
@@ -92,6 +94,15 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution:
             write_id=executor.new_write_id(),
             uniform=executor.uniform,
         )
+    )
+    follow(executor, job, execution, fence=run.fence)
+    return execution
+
+
+def _expire(executor: Executor, job: Job, decision: Expired) -> Execution:
+    slot, run = decision.slot_id, decision.run
+    execution = executor.history.record(
+        expired(job.id, slot, run, now=executor.clock.now(), write_id=executor.new_write_id())
     )
     follow(executor, job, execution, fence=run.fence)
     return execution
