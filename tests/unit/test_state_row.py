@@ -97,7 +97,11 @@ POLICIES: list[dict[str, Any]] = [
     {"overlapPolicy": overlap, "misfirePolicy": misfire, "retryConfig": retry}
     for overlap in ("skip", "allow", "queue")
     for misfire in ("run_once", "skip", "run_all")
-    for retry in ({"maxRetries": 0}, {"maxRetries": 2, "initialDelaySeconds": 5, "jitter": 0})
+    for retry in (
+        {"maxRetries": 0},
+        {"maxRetries": 2, "initialDelaySeconds": 5, "jitter": 0},
+        {"maxRetries": 5, "initialDelaySeconds": 5, "jitter": 0, "retryWindowSeconds": 60},
+    )
 ]
 
 
