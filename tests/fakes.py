@@ -308,6 +308,8 @@ class Delivery:
     """When a consumer can take it."""
     schedule: str | None = None
     """Name of the schedule that brings it; None for the queue's own delay."""
+    receives: int = 1
+    """How often it was delivered, this time included."""
 
 
 class FakeTimetable:
