@@ -1,7 +1,7 @@
 """The driver with calls that take time: each consumer is a thread, and only one of all goes on at a time.
 
-    driver = BusyDriver(lambda invocation: 150)    # every call lasts 150 s of virtual time
-    driver.run(3600)
+driver = BusyDriver(lambda invocation: 150)    # every call lasts 150 s of virtual time
+driver.run(3600)
 """
 
 from __future__ import annotations
