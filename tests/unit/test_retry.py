@@ -126,7 +126,7 @@ def decide(found: RetryPolicy, failure: Failure, attempt: int = 1, limit: int = 
         ({"retryableErrors": ["TIMEOUT"]}, Failure("TIMEOUT"), 1, (NOW + 11, "RETRY_SCHEDULED")),
         ({"retryableErrors": ["HTTP_404"]}, Failure("HTTP_404", retryable=False), 1, (None, "NOT_RETRYABLE")),
         ({"nonRetryableErrors": ["HANDLER_ERROR"]}, Failure("HANDLER_ERROR:Gone"), 1, (None, "NOT_RETRYABLE")),
-        ({"nonRetryableErrors": ["HANDLER_ERROR:Gone"]}, Failure("HANDLER_ERROR:Late"), 1, (NOW + 11, "RETRY_SCHEDULED")),
+        ({"nonRetryableErrors": ["HANDLER_ERROR:A"]}, Failure("HANDLER_ERROR:B"), 1, (NOW + 11, "RETRY_SCHEDULED")),
         ({"retryableErrors": ["HANDLER_ERROR"]}, Failure("HANDLER_ERROR:Late"), 1, (NOW + 11, "RETRY_SCHEDULED")),
         ({"retryWindowSeconds": 11}, Failure("HTTP_503"), 1, (NOW + 11, "RETRY_SCHEDULED")),
         ({"retryWindowSeconds": 10}, Failure("HTTP_503"), 1, (None, "RETRY_WINDOW_OVER")),

@@ -323,7 +323,7 @@ def test_the_one_stuck_execution_among_a_hundred_long_ones_is_found() -> None:
     first = driver.sweep_now()
     assert first is not None
     assert (first.looked_at, first.reasons) == (101, {"WATCHED": 101})
-    driver.run_until(NOW + 30 + 75 + 5)
+    driver.run_until(NOW + 30 + 75 + 5.5)
     second = driver.sweep_now()
     assert second is not None
     assert (second.looked_at, second.reasons) == (1, {"RECOVERED": 1})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def delays(executions: list[Execution]) -> list[float]:
     """Seconds from the end of an attempt to the start of the next."""
     return [
         after.started_at - before.completed_at
-        for before, after in zip(executions, executions[1:], strict=False)
+        for before, after in itertools.pairwise(executions)
         if after.started_at is not None
     ]
 

@@ -148,7 +148,7 @@ def test_a_shorter_interval_counts_from_its_anchor_and_makes_up_for_nothing() ->
     changed = int(driver.clock.now())
     row = driver.row(job.id)
     assert row.next_slot is not None
-    assert row.next_slot == changed + 37, "anchor + k × 60"
+    assert row.next_slot == changed + 37, "anchor + k * 60"
     driver.run(130)
     assert slots_called(driver)[1:] == [changed + 37, changed + 97]
     assert skipped(driver, job.id) == []
