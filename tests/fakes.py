@@ -421,7 +421,7 @@ class FakeTargets:
             answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
             return answer(invocation) if callable(answer) else answer
 
-        return self.faults.run("targets.call", apply)
+        return self.faults.run("targets.call", apply, repeats=False)
 
 
 class InMemoryRateLimits:

@@ -70,11 +70,12 @@ class Faults:
         self.crashed, self._count = False, 0
         self.steps.clear()
 
-    def run(self, name: str, apply: Callable[[], T]) -> T:
-        """One mutation of a fake. `apply` must bear being repeated, as a conditional write with a mark does."""
+    def run(self, name: str, apply: Callable[[], T], *, repeats: bool = True) -> T:
+        """One mutation of a fake. `apply` must bear being repeated, as a conditional write with a mark does;
+        `repeats` is False where no SDK repeats the call."""
         number = self._before(name)
         result = apply()
-        if number == self.lose_answer:
+        if number == self.lose_answer and repeats:
             if self.meanwhile is not None:
                 self.meanwhile()
             result = apply()
