@@ -8,8 +8,8 @@ STAGE ?= dev
 STAGES := local dev prod
 ARGS ?=
 
-# The newest Python that works and can make environments; `make PYTHON=/path/to/python …` chooses another.
-CANDIDATES = "$(PYTHON)" python3.14 python3.13 python3.12 python3.11 python3 python
+# The Python of .venv, else the newest that works and can make environments; `make PYTHON=/path/to/python …` changes it.
+CANDIDATES = "$(PYTHON)" .venv/bin/python python3.14 python3.13 python3.12 python3.11 python3 python
 BASE = $$(sh gnomon/local/find_python.sh $(CANDIDATES))
 IN := .venv/bin/python -m gnomon.local.toolchain run
 
