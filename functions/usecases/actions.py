@@ -18,6 +18,7 @@ from functions.domain.decision import Drop, Write
 from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError, NotFoundError, UnavailableError
 from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.ids import execution_id as attempt_id
 from functions.domain.ids import new_manual_slot_id, parse_execution_id
 from functions.domain.job import ActiveRun, Job, RunState
 from functions.usecases.executor import follow
@@ -86,13 +87,17 @@ def retry_job(
     key: IdempotencyKey | None = None,
     if_match: int | None = None,
 ) -> Job:
-    """Retry the run that waits for its retry, or the last one, which failed. Raises ConflictError for any other."""
+    """Retry the run that waits for its retry, or the last one, which failed. Raises ConflictError for any other.
+
+    With a key the attempt that would follow is kept under it: the same request again retries unless that one was made.
+    """
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
     claim = None
     if key is not None:
-        claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=["-"], now=now)
-        if claim.replayed:
+        ids = [_next_attempt(job, now)]
+        claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=ids, now=now)
+        if claim.replayed and _was_retried(services, job, claim.ids[0]):
             return job
     try:
         decided = apply(services, job, lambda row, mark: decide_retry(row, delay=delay_seconds, now=now, write_id=mark))
@@ -101,6 +106,26 @@ def retry_job(
             services.idempotency.release(key.scope, key.key, claim)
         raise
     return _done(services, job, decided)
+
+
+def _next_attempt(job: Job, now: float) -> str:
+    """The id of the execution that a forced retry would make of this row; the job's own where it would make none."""
+    try:
+        due = decide_retry(job, delay=0, now=now, write_id="").hints[0]
+    except ConflictError:
+        return job.id
+    return attempt_id(job.id, due.slot_id, due.attempt)
+
+
+def _was_retried(services: Services, job: Job, execution: str) -> bool:
+    """Whether this attempt was asked for: it waits because a caller said so, runs, or is in history."""
+    key = parse_execution_id(execution)
+    if key is None:
+        return False
+    run = job.runs.get(key.slot_id)
+    if run is not None and (run.attempt >= key.attempt or (run.manual and run.attempt + 1 == key.attempt)):
+        return True
+    return services.history.get(*key) is not None
 
 
 def cancel_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
