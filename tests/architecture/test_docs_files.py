@@ -70,6 +70,21 @@ def test_modules_and_files_that_are_named_exist() -> None:
             assert name in SCOPE_NAMES or (ROOT / name).exists(), f"{page.name}: {name}"
 
 
+def test_pages_that_the_code_cites_exist() -> None:
+    protocol = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    for file in sources():
+        if file.suffix != ".py":
+            continue
+        content = file.read_text(encoding="utf-8")
+        for page in re.findall(r"[\w/-]+\.md\b", content):
+            assert any(str(known).endswith(f"/{page}") for known in pages()), f"{file.name}: {page}"
+        for number in re.findall(r"protocol\.md, (1\.\d)", content):
+            assert f"### {number} " in protocol, f"{file.name}: {number}"
+        if ROOT / "functions" in file.parents:
+            for number in re.findall(r"\(([VA]\d+)\)", content):
+                assert f"**{number}**" in protocol, f"{file.name}: {number}"
+
+
 def test_the_readmes_tree_is_the_tree() -> None:
     tree = re.search(r"```\n(app\.py .*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert tree
