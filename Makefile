@@ -63,7 +63,7 @@ down: ## Stop the local stack and remove its state
 demo: setup ## The whole product in two minutes: stack, jobs, retries, history
 	@$(IN) python -m gnomon.local.demo
 
-bench: setup ## Print the budgets of DESIGN: times, calls and costs
+bench: setup ## Print the budgets: times, calls and costs
 	@$(IN) python -m bench
 
 ci: ## What CI runs: check, then end to end on a stack of its own; leaves nothing running

@@ -431,7 +431,7 @@ class FakeTargets:
 
 
 class InMemoryRateLimits:
-    """Token buckets per caller. The defaults are DESIGN.md's."""
+    """Token buckets per caller. The defaults are those of docs/http-api.md."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What callers' actions do to a job's row (PROTOCOL, 1.5).
+"""What callers' actions do to a job's row (docs/protocol.md, 1.5).
 
 Each raises ConflictError where the state does not allow it.
 """

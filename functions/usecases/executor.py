@@ -1,4 +1,4 @@
-"""A hint arrives: start what it names, call the target, record what came of it (PROTOCOL, 1.3)."""
+"""A hint arrives: start what it names, call the target, record what came of it (docs/protocol.md, 1.3)."""
 
 from __future__ import annotations
 
