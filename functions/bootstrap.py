@@ -1,11 +1,19 @@
 """Composition root: settings → clients → adapters → what a handler needs. Made once a process, at the first event.
 
-Adapters are imported where they are used, so that each function imports no more than its own.
+Adapters are imported where they are used, so that each function imports no more than its own. Nothing that a cold
+start makes is garbage, and looking for some takes a sixth of it (docs/benchmarks.md): the collector waits until the
+end of it, and then leaves alone what is there.
 """
-# ruff: noqa: PLC0415
+# ruff: noqa: E402, PLC0415 - the collector stops before boto3 is loaded
 
 from __future__ import annotations
 
+import gc
+
+gc.disable()
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -37,6 +45,19 @@ class _EnginePorts(TypedDict):
     clock: Clock
 
 
+gc.enable()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
+
+
 @cache
 def _client(service: str) -> Any:
     return boto3.client(service, config=CALLS)  # type: ignore[call-overload]  # the stubs know literals only
@@ -65,6 +86,7 @@ def _ports(settings: ApiSettings | ExecutorSettings | SweepSettings, *, retentio
 
 
 @cache
+@_uncollected()
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
@@ -99,6 +121,7 @@ def api() -> Handler:
 
 
 @cache
+@_uncollected()
 def executor() -> Executor:
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.http_target import HttpTarget
@@ -127,6 +150,7 @@ def executor() -> Executor:
 
 
 @cache
+@_uncollected()
 def sweeper() -> Engine:
     from functions.settings import SweepSettings
 
@@ -135,6 +159,7 @@ def sweeper() -> Engine:
 
 
 @cache
+@_uncollected()
 def dead_letters() -> tuple[JobStore, DeadLetters, DeadLetters]:
     """Jobs, the queue of dead letters, and the queue of records that cannot be read."""
     from functions.adapters.sqs_dead_letters import SqsDeadLetters

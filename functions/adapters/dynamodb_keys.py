@@ -1,4 +1,4 @@
-"""Names of keys and indexes of the four tables, and the one place that builds and parses them (DESIGN.md section 6).
+"""Names of keys and indexes of the four tables, and the one place that builds and parses them (docs/architecture.md).
 
 | table        | partition | sort                                                 | indexes (keys only)              |
 |--------------|-----------|------------------------------------------------------|----------------------------------|

@@ -1,6 +1,6 @@
 """What an event means for a job's row: a value with a reason, made by pure functions, applied by the use cases.
 
-Only a write that applied has effects; whoever loses the race for it sends nothing (PROTOCOL, 1.2).
+Only a write that applied has effects; whoever loses the race for it sends nothing (docs/protocol.md, 1.2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a hint means: start, fire, end, skip, queue, defer, or nothing (PROTOCOL, 1.3)."""
+"""What a hint means: start, fire, end, skip, queue, defer, or nothing (docs/protocol.md, 1.3)."""
 
 from __future__ import annotations
 

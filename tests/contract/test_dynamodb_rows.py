@@ -94,7 +94,7 @@ def test_a_busy_row_with_a_large_payload_stays_at_one_write_unit(aws, jobs):
 
 
 def test_the_reference_job_is_inline_and_stays_at_one_write_unit_while_it_runs(aws, jobs):
-    """DESIGN.md section 9: an http target, a payload of 200 bytes."""
+    """The usual job: an http target, a payload of 200 bytes."""
     payload = '{"text":"' + "x" * 189 + '"}'
     job = jobs.create(make_job(document=REFERENCE, payload=payload, owner="f" * 36, created_by="f" * 36))
     assert job.definition_row is None
