@@ -8,8 +8,8 @@ STAGE ?= dev
 STAGES := local dev prod
 ARGS ?=
 
-# The Python of .venv, else the newest that works and can make environments; `make PYTHON=/path/to/python …` changes it.
-CANDIDATES = "$(PYTHON)" .venv/bin/python python3.14 python3.13 python3.12 python3.11 python3 python
+# The newest Python that works and can make environments; `make PYTHON=/path/to/python …` chooses another.
+CANDIDATES = "$(PYTHON)" python3.14 python3.13 python3.12 python3.11 python3 python
 BASE = $$(sh gnomon/local/find_python.sh $(CANDIDATES))
 IN := .venv/bin/python -m gnomon.local.toolchain run
 
@@ -63,8 +63,8 @@ down: ## Stop the local stack and remove its state
 demo: setup ## The whole product in two minutes: stack, jobs, retries, history
 	@$(IN) python -m gnomon.local.demo
 
-bench: setup ## Print the budgets: times, calls and costs
-	@$(IN) python -m bench
+bench: setup ## Print the budgets beside their floors: times, imports, calls (ARGS=--write puts them into docs/benchmarks.md)
+	@$(IN) python -m bench $(ARGS)
 
 ci: ## What CI runs: check, then end to end on a stack of its own; leaves nothing running
 	@$(MAKE) check
