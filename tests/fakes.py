@@ -308,6 +308,8 @@ class Delivery:
     """When a consumer can take it."""
     schedule: str | None = None
     """Name of the schedule that brings it; None for the queue's own delay."""
+    receives: int = 1
+    """How often it was delivered, this time included."""
 
 
 class FakeTimetable:
@@ -415,11 +417,15 @@ class FakeTargets:
         self.targets: list[dict[str, object]] = []
 
     def call(self, invocation: Invocation, target: dict[str, object]) -> TargetAnswer:
+        answered: list[TargetAnswer] = []
+
         def apply() -> TargetAnswer:
-            self.calls.append(invocation)
-            self.targets.append(target)
-            answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-            return answer(invocation) if callable(answer) else answer
+            if not answered:  # nobody repeats a call whose answer was lost
+                self.calls.append(invocation)
+                self.targets.append(target)
+                answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+                answered.append(answer(invocation) if callable(answer) else answer)
+            return answered[0]
 
         return self.faults.run("targets.call", apply, repeats=False)
 
