@@ -125,7 +125,7 @@ def api() -> Handler:
 def executor() -> Executor:
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.http_target import HttpTarget
-    from functions.adapters.lambda_target import LambdaTarget
+    from functions.adapters.lambda_target import INVOKE_CONFIG, LambdaTarget
     from functions.adapters.secret_values import SecretValues
     from functions.adapters.sqs_target import SqsTarget
     from functions.adapters.targets import TargetRouter
@@ -134,8 +134,6 @@ def executor() -> Executor:
     settings = ExecutorSettings.from_environment()
     ports = _ports(settings, retention_days=settings.retention_days)
     clock = ports["clock"]
-    # A user's function may run as long as the job's timeout, and a call to it is never repeated by the SDK.
-    invoking = Config(connect_timeout=2, read_timeout=70, retries={"total_max_attempts": 1}, max_pool_connections=20)
     targets = TargetRouter(
         http=HttpTarget(
             guard=AddressGuard(settings.target_rules),
@@ -144,7 +142,7 @@ def executor() -> Executor:
             clock=clock,
         ),
         lambda_=LambdaTarget(
-            boto3.client("lambda", config=invoking), jobs_function=settings.jobs_function, clock=clock
+            boto3.client("lambda", config=INVOKE_CONFIG), jobs_function=settings.jobs_function, clock=clock
         ),
         sqs=SqsTarget(_client("sqs")),
     )

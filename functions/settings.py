@@ -37,7 +37,7 @@ class RunQueues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerLimits:
-    """What one caller may do (DESIGN.md section 5)."""
+    """What one caller may do (docs/http-api.md)."""
 
     writes_per_minute: int
     reads_per_minute: int

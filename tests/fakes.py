@@ -308,6 +308,8 @@ class Delivery:
     """When a consumer can take it."""
     schedule: str | None = None
     """Name of the schedule that brings it; None for the queue's own delay."""
+    receives: int = 1
+    """How often it was delivered, this time included."""
 
 
 class FakeTimetable:
@@ -415,17 +417,21 @@ class FakeTargets:
         self.targets: list[dict[str, object]] = []
 
     def call(self, invocation: Invocation, target: dict[str, object]) -> TargetAnswer:
-        def apply() -> TargetAnswer:
-            self.calls.append(invocation)
-            self.targets.append(target)
-            answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-            return answer(invocation) if callable(answer) else answer
+        answered: list[TargetAnswer] = []
 
-        return self.faults.run("targets.call", apply)
+        def apply() -> TargetAnswer:
+            if not answered:  # nobody repeats a call whose answer was lost
+                self.calls.append(invocation)
+                self.targets.append(target)
+                answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+                answered.append(answer(invocation) if callable(answer) else answer)
+            return answered[0]
+
+        return self.faults.run("targets.call", apply, repeats=False)
 
 
 class InMemoryRateLimits:
-    """Token buckets per caller. The defaults are DESIGN.md's."""
+    """Token buckets per caller. The defaults are those of docs/http-api.md."""
 
     def __init__(
         self,

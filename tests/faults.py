@@ -51,6 +51,11 @@ class Faults:
     _count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def count(self) -> int:
+        """Mutations so far, refused ones too."""
+        return self._count
+
     def disarm(self) -> None:
         """No fault from here on; what happened so far stays to be read."""
         self.crash_before = self.crash_after = self.lose_answer = self.on_step = self.meanwhile = None
@@ -70,11 +75,12 @@ class Faults:
         self.crashed, self._count = False, 0
         self.steps.clear()
 
-    def run(self, name: str, apply: Callable[[], T]) -> T:
-        """One mutation of a fake. `apply` must bear being repeated, as a conditional write with a mark does."""
+    def run(self, name: str, apply: Callable[[], T], *, repeats: bool = True) -> T:
+        """One mutation of a fake. `apply` must bear being repeated, as a conditional write with a mark does;
+        `repeats` is False where no SDK repeats the call."""
         number = self._before(name)
         result = apply()
-        if number == self.lose_answer:
+        if number == self.lose_answer and repeats:
             if self.meanwhile is not None:
                 self.meanwhile()
             result = apply()

@@ -30,7 +30,7 @@ def timed_out(seconds: int) -> TargetAnswer:
 
 
 def is_retryable_status(status: int) -> bool:
-    """Whether an HTTP status may be answered by a retry: not 4xx, except 408, 425 and 429 (DESIGN.md section 4)."""
+    """Whether an HTTP status may be answered by a retry: not 4xx, except 408, 425 and 429 (docs/job-lifecycle.md)."""
     return not 400 <= status < 500 or status in _RETRYABLE_4XX
 
 

@@ -71,6 +71,9 @@ def within(seconds: float, work: Callable[[Deadline], T]) -> T:
     if not done.wait(deadline.remaining()):
         deadline.end()
         raise DeadlineError
+    error = outcome.exception()
+    if error is not None and not deadline.remaining():
+        raise DeadlineError from error  # the socket's own timeout was a moment faster
     return outcome.result()
 
 

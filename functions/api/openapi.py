@@ -49,7 +49,7 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
             "version": API_VERSION,
             "description": "Register jobs; each runs on time, is retried, and keeps its history.",
         },
-        "servers": [{"url": "."}],
+        "servers": [{"url": "/"}],
         "security": [{"token": []}],
         "paths": paths,
         "components": {

@@ -66,7 +66,8 @@ def shown(value: Any) -> str:
 
 
 def _problem(finding: ErrorDetails) -> FieldProblem:
-    path = [str(part) for part in finding["loc"] if part != "[key]"]
+    # A field's name is the caller's text, too: it is cut as values are.
+    path = [str(part)[:_SHOWN] for part in finding["loc"] if part != "[key]"]
     if len(path) > 1 and path[0] in _TAGGED:
         del path[1]
     if path[:2] == ["target", "headers"]:

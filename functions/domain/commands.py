@@ -1,4 +1,4 @@
-"""What callers' actions do to a job's row (PROTOCOL, 1.5).
+"""What callers' actions do to a job's row (docs/protocol.md, 1.5).
 
 Each raises ConflictError where the state does not allow it.
 """
@@ -52,15 +52,12 @@ def new_job(
         write_id=write_id,
         revised_by=write_id,
         definition=definition,
+        priority=definition.priority,
         spread=definition.schedule.spread_offset,
         next_slot=first,
         paused=not enabled,
     )
     return with_attention(job, int(now))
-
-
-def hints_of_new_job(job: Job) -> tuple[Due, ...]:
-    return waiting_hints(job)
 
 
 def decide_pause(job: Job, *, now: float, write_id: str) -> Write | Drop:
@@ -90,7 +87,7 @@ def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
-    row = replace(_revised(job, write_id), definition=definition, wakes=0)
+    row = replace(_revised(job, write_id), definition=definition, priority=definition.priority, wakes=0)
     flush: Gap | None = None
     hints: tuple[Due, ...] = ()
     if _reschedules(job, definition):

@@ -1,4 +1,4 @@
-"""What a hint means: start, fire, skip, queue, defer, or nothing (PROTOCOL, 1.3)."""
+"""What a hint means: start, fire, skip, queue, defer, or nothing (docs/protocol.md, 1.3)."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def _begin(job: Job, slot: int, definition: Definition, *, now: float, write_id:
     flush = None
     first = job.next_slot
     if first is not None and first < slot:
-        before = definition.schedule.last_at_or_before(slot - 1)
-        gap, flush = pass_over(job, definition.schedule, first=first, last=before or first, reason=SkipReason.MISFIRE)
+        last = max(definition.schedule.last_at_or_before(slot - 1) or first, first)
+        gap, flush = pass_over(job, definition.schedule, first=first, last=last, reason=SkipReason.MISFIRE)
         job = replace(job, gap=gap)
     job = _advance(job, slot, definition, started=True)
     run = ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1 + definition.retry.max_retries, due_at=int(now))

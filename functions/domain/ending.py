@@ -114,7 +114,7 @@ def ended_from_outside(
 
 
 def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Write | Drop:
-    """Let the row follow what history says of an attempt (PROTOCOL, end step 3).
+    """Let the row follow what history says of an attempt (docs/protocol.md, 1.3).
 
     The run must still be as its decider saw it: under `fence`, running that attempt or waiting to start it. The
     history row may bear an older fence: a cancel that died after it, before the attempt started.

@@ -171,7 +171,7 @@ class Job:
         return self.paused and not run.manual
 
     def bound(self, now: int) -> int | None:
-        """The instant by which somebody must look at this row; None when it is at rest (PROTOCOL, 1.2)."""
+        """The instant by which somebody must look at this row; None when it is at rest (docs/protocol.md, 1.2)."""
         looks = [run.lease_expires_at for run in self.runs.values() if run.state is RunState.RUNNING]
         looks += [
             (run.due_at or now) + HINT_SLACK

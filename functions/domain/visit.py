@@ -1,4 +1,4 @@
-"""What the sweep does for a row whose attention is due (PROTOCOL, 1.4): the first line that applies."""
+"""What the sweep does for a row whose attention is due (docs/protocol.md, 1.4): the first line that applies."""
 
 from __future__ import annotations
 

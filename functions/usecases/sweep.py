@@ -1,4 +1,4 @@
-"""The sweep: whoever should have looked at a job and did not, it looks instead (PROTOCOL, 1.4)."""
+"""The sweep: whoever should have looked at a job and did not, it looks instead (docs/protocol.md, 1.4)."""
 
 from __future__ import annotations
 

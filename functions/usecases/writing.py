@@ -1,6 +1,6 @@
 """Apply a decision to a job's row: one conditional write, decided again from the row that came first.
 
-The rule is PROTOCOL 1.2's.
+The rule is docs/protocol.md, 1.2.
 """
 
 from __future__ import annotations

@@ -172,3 +172,10 @@ def test_many_digits_that_are_no_integer_are_taken() -> None:
     assert parse(json.dumps({"digits": text})) == {"digits": text}
     assert parse("0." + text) == pytest.approx(1 / 9)
     assert parse("-" + "9" * 4_300) == -int("9" * 4_300)
+
+
+def test_a_broken_transport_encoding_is_refused() -> None:
+    with pytest.raises(InvalidRequestError):
+        read_text("e30", is_base64=True)
+    with pytest.raises(PayloadTooLargeError):
+        read_text("AAAA" * 90_000, is_base64=True)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from functions.adapters.address_guard import AddressGuard
 from functions.domain.errors import InvalidFieldError
+from functions.settings import TargetRules
 from tests.api_client import Api, make_body
 from tests.factories import NOW
 
@@ -240,3 +242,35 @@ def test_a_local_time_that_clocks_leap_over_is_refused_with_its_neighbours() -> 
 @pytest.mark.parametrize("tags", ["a", [""], ["a b"], [1], ["x" * 65], ["x"] * 21, {"a": 1}])
 def test_tags_are_short_words(tags: object) -> None:
     assert next(iter(Api().post("/v1/jobs", make_body(tags=tags)).fields)).startswith("tags")
+
+
+@pytest.mark.case(29)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/",
+        "https://[::ffff:169.254.169.254]/",
+        "http://0x7f000001/",
+        "http://2130706433/",
+        "http://127.1/",
+        "https://localhost./",
+        "https://10.0.0.1/",
+        "https://100.64.0.1/",
+        "https://user:pw@host/",
+        "file:///etc/passwd",
+        "https://mixed.example.com/",
+    ],
+)
+def test_a_target_that_leads_inside_is_refused_at_create_and_at_every_change(url: str) -> None:
+    addresses = {"mixed.example.com": ["93.184.215.14", "10.0.0.1"], "example.com": ["93.184.215.14"]}
+    guard = AddressGuard(TargetRules(name_prefixes=(), unguarded_origins=()), resolve=lambda host, _: addresses[host])
+    api = Api(check_address=guard.check)
+    target = {"type": "http", "url": url}
+    job = api.create()
+    for reply in (
+        api.post("/v1/jobs", make_body(target=target)),
+        api.put(job, make_body(target=target)),
+        api.patch(job, {"target": {"url": url}}),
+    ):
+        assert (reply.status, list(reply.fields)) == (400, ["target.url"])
+        assert "pw" not in reply.message

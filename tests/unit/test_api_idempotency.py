@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.api_client import Api, Reply, make_body, user
-from tests.fakes import IDEMPOTENCY_TTL
+from tests.fakes import IDEMPOTENCY_TTL, World
+from tests.faults import Crash
 
 KEY = {"x-idempotency-key": "order-17"}
 
@@ -99,3 +102,39 @@ def test_an_action_with_a_key_is_done_once() -> None:
         assert len(api.post(f"{job}/execute", headers=KEY).json["activeRuns"]) == 1
     assert len(api.post(f"{job}/execute").json["activeRuns"]) == 2
     assert api.post(f"{job}/execute", headers={"x-idempotency-key": ""}).status == 400
+
+
+@pytest.mark.case(25)
+def test_fifty_requests_at_once_make_one_job() -> None:
+    world = World()
+
+    def post(_: int) -> Reply:
+        # An app of its own each, as in functions that run side by side; what is shared is the world.
+        return Api(world).post("/v1/jobs", make_body(), headers=KEY)
+
+    with ThreadPoolExecutor(max_workers=50) as pool:
+        replies = list(pool.map(post, range(50)))
+
+    assert {reply.status for reply in replies} == {201}
+    made = {reply.json["id"] for reply in replies}
+    assert len(made) == 1
+    assert jobs_of(Api(world)) == [*made]
+
+
+@pytest.mark.case(24)
+def test_a_request_that_crashed_anywhere_is_finished_by_its_repeat() -> None:
+    for step in itertools.count(1):
+        api = Api()
+        api.world.faults.inject(crash_after=step)
+        try:
+            first = api.post("/v1/jobs", make_body(), headers=KEY)
+        except Crash:
+            first = None
+        api.world.faults.disarm()
+        again = api.post("/v1/jobs", make_body(), headers=KEY)
+        assert again.status == 201
+        assert jobs_of(api) == [again.json["id"]]
+        if first is not None:
+            assert first.json["id"] == again.json["id"]
+            break
+    assert step > 3

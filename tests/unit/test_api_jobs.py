@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
-from functions.domain.job import LastRun, Outcome, RunState
+from functions.domain.job import Gap, LastRun, Outcome, RunState, SkipReason
 from tests.api_client import Api, make_body, sample_event, user
 from tests.factories import NOW, make_execution, make_job, make_run
 
@@ -73,6 +75,32 @@ def test_lists_default_to_ones_own_jobs() -> None:
     assert api.get("/v1/jobs", claims=carol).json["data"] == []
     assert len(api.get("/v1/jobs", query="owner=alice", claims=carol).json["data"]) == 1
     assert len(api.get("/v1/jobs", query="owner=*", claims=carol).json["data"]) == 1
+
+
+def test_everybodys_jobs_are_listed_page_by_page_and_each_once() -> None:
+    api = Api()
+    names = ("alice", "bob", "carol")
+    made = {
+        api.post("/v1/jobs", make_body(), claims=user(name, "scheduler")).json["id"] for name in names for _ in range(2)
+    }
+    for limit in (1, 2, 3, 4, 6):
+        found, query = [], f"owner=*&limit={limit}"
+        while True:
+            page = api.get("/v1/jobs", query=query).json
+            found += [job["id"] for job in page["data"]]
+            if "cursor" not in page["pagination"]:
+                break
+            query = f"owner=*&limit={limit}&cursor={page['pagination']['cursor']}"
+        assert (len(found), set(found)) == (6, made)
+
+
+@pytest.mark.parametrize("forged", ["[" * 1500, '["alice", "x"]', '{"alice": 1, "bob": 2}', "alice", "\ud800"])
+def test_a_cursor_of_everybodys_jobs_that_was_not_handed_out_is_a_400(forged: str) -> None:
+    api = Api()
+    api.create()
+    cursor = base64.urlsafe_b64encode(forged.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+    reply = api.get("/v1/jobs", query=f"owner=*&cursor={cursor}")
+    assert (reply.status, list(reply.fields)) == (400, ["cursor"])
 
 
 def test_a_job_whose_definition_is_lost_hides_no_other() -> None:
@@ -347,3 +375,49 @@ def test_the_sample_events_are_answered() -> None:
     assert api.answer(sample_event("api-patch-job")).json["tags"] == ["nightly"]
     assert api.answer(sample_event("api-execute-job")).status == 200
     assert api.answer(sample_event("api-health")).status == 200
+
+
+@pytest.mark.case(26)
+def test_a_cursor_gives_its_own_list_only() -> None:
+    api = Api()
+    made = {api.create().rsplit("/", 1)[1] for _ in range(30)}
+    listed: list[str] = []
+    query, cursor = "limit=7", None
+    while query:
+        page = api.get("/v1/jobs", query=query).json
+        listed += [job["id"] for job in page["data"]]
+        cursor = page["pagination"].get("cursor", cursor)
+        query = f"limit=7&cursor={cursor}" if "cursor" in page["pagination"] else ""
+    assert len(listed) == 30
+    assert set(listed) == made
+
+    other = api.get("/v1/jobs", query=f"cursor={cursor}", claims=user("carol", "scheduler"))
+    assert other.status == 400 or other.json["data"] == []
+    assert api.get("/v1/jobs", query=f"cursor={cursor}A").status == 400
+    thinned = api.get("/v1/jobs", query="limit=7&tag=none").json
+    assert thinned["data"] == []
+    assert thinned["pagination"]["cursor"]
+
+
+def test_skipped_slots_are_one_entry_of_the_history() -> None:
+    api = Api()
+    job = api.create()
+    identifier = job.rsplit("/", 1)[1]
+    gap = Gap(first=NOW + 60, last=NOW + 180, count=3, reason=SkipReason.PAUSED)
+    api.world.history.record_gap(identifier, gap, now=NOW + 200.5)
+    assert api.get(f"{job}/history").json["data"] == [
+        {
+            "id": f"{identifier}-{NOW + 60}-0000",
+            "jobId": identifier,
+            "runId": f"{identifier}-{NOW + 60}",
+            "scheduledFor": "2027-01-15T08:01:00Z",
+            "attempt": 0,
+            "status": "SKIPPED",
+            "final": True,
+            "reason": "PAUSED",
+            "from": "2027-01-15T08:01:00Z",
+            "to": "2027-01-15T08:03:00Z",
+            "count": 3,
+            "completedAt": "2027-01-15T08:03:20.500Z",
+        }
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
@@ -69,3 +70,50 @@ def test_a_death_after_any_step_is_repaired(flow: Flow, when: str) -> None:
         if not crashed:
             assert step > 5, "the flow has steps"
             break
+
+
+@pytest.mark.case(31)
+@pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
+def test_a_lost_answer_changes_nothing(flow: Flow) -> None:
+    """Each write in turn is applied, its answer lost, and the SDK repeats it: its writer still knows that it won."""
+    for step in itertools.count(1):
+        driver = driver_with(Faults(lose_answer=step))
+        job_id = flow.run(driver)
+        driver.run(SETTLE)
+        if step > len(driver.world.faults.steps):
+            break
+        check_ended_as_without_faults(driver, flow, job_id, where=f"{flow.name}, answer {step} lost")
+
+
+@pytest.mark.case(31)
+@pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
+def test_a_lost_answer_and_a_write_by_another_change_nothing(flow: Flow) -> None:
+    """As before, and between the write and its repetition somebody else writes the row: a new mark, a new `seq`."""
+    for step in itertools.count(1):
+        faults = Faults(lose_answer=step)
+        driver = driver_with(faults)
+        faults.meanwhile = lambda driver=driver: touch_every_row(driver)
+        job_id = flow.run(driver)
+        driver.run(SETTLE)
+        if step > len(faults.steps):
+            break
+        check_ended_as_without_faults(driver, flow, job_id, where=f"{flow.name}, answer {step} lost, row written")
+
+
+def touch_every_row(driver: Driver) -> None:
+    """What a sweep that moves attention on leaves behind: the row as it was, under another mark."""
+    jobs = driver.world.jobs
+    for row in list(jobs.rows.values()):
+        jobs.rows[row.id] = dataclasses.replace(row, seq=row.seq + 1, write_id=f"other-{row.seq}")
+
+
+def check_ended_as_without_faults(driver: Driver, flow: Flow, job_id: str, *, where: str) -> None:
+    scheduled, manual = by_kind(driver, job_id)
+    assert {slot: statuses[-1] for slot, statuses in scheduled.items()} == flow.outcomes, where
+    assert tuple(manual) == flow.manual, where
+    assert driver.row(job_id).status is flow.status, where
+    check_settled(driver, job_id)
+    calls = [call.execution_id for call in driver.world.targets.calls]
+    assert len(calls) == len(set(calls)), f"{where}: an attempt was called twice"
+    lost = [e for e in driver.world.history.executions.values() if e.error and e.error.code == "WORKER_LOST"]
+    assert not lost, f"{where}: a winner walked away"

@@ -1,4 +1,4 @@
-"""The rules of PROTOCOL section 3, checked after every single write from randomly reached rows."""
+"""The rules of docs/protocol.md, section 3, checked after every single write from randomly reached rows."""
 
 from __future__ import annotations
 
