@@ -63,12 +63,15 @@ def main(arguments: list[str]) -> None:
 def show(console: Console, table: Table) -> None:
     shown = RichTable(title=table.title, title_justify="left", title_style="bold")
     for number, column in enumerate(table.columns):
-        text = number == 0 or column in ("clients", "which", "others' packages")
+        text = number == 0 or column == "clients"
         shown.add_column(column, justify="left" if text else "right", overflow="fold")
     for row in table.rows:
         style = "red" if "OVER" in row else None
         shown.add_row(*row, style=style)
     console.print(shown, highlight=False)
+    for line in table.details:
+        console.print(f"  {line}", style="dim", highlight=False)
+    console.print()
 
 
 if __name__ == "__main__":

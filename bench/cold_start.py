@@ -15,7 +15,7 @@ from typing import Any
 from bench.handlers import INIT, in_a_fresh_interpreter, is_third_party, modules, start
 from bench.measuring import Spread, interleaved, pinned, ratios
 
-ROUNDS = 9
+ROUNDS = 7
 
 _CLIENTS = """
 import json

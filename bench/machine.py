@@ -14,7 +14,7 @@ def machine() -> str:
     """One sentence: system, processor, Python, packages."""
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     return (
-        f"{platform.system()} on {platform.machine()}, {os.cpu_count()} × {_processor()}, "
+        f"{platform.system()} on {platform.machine()}, {os.cpu_count()} of {_processor()}, "
         f"{platform.python_implementation()} {platform.python_version()}, {packages}."
     )
 

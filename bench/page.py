@@ -25,4 +25,6 @@ def rewritten(page: str, results: str) -> str:
 
 def _table(table: Table) -> str:
     lines = [table.columns, ["---", *["---"] * (len(table.columns) - 1)], *table.rows]
-    return f"### {table.title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    details = "\n".join(f"- {line}" for line in table.details)
+    return f"### {table.title}\n\n{rows}" + (f"\n\n{details}" if details else "")

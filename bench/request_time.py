@@ -20,7 +20,7 @@ from functions.usecases.services import Services
 from tests.api_client import sample_event
 from tests.fakes import InMemoryRateLimits, World
 
-ROUNDS = 120
+ROUNDS = 90
 TIMES = 40
 """Requests a measurement."""
 JOBS_OF_A_LIST = 20

@@ -22,6 +22,8 @@ class Table:
     columns: Sequence[str]
     """The first is text, the others are numbers or short words."""
     rows: Sequence[Sequence[str]]
+    details: Sequence[str] = ()
+    """Lines below the table."""
 
 
 def verdict(value: float, budget: float) -> str:
@@ -31,16 +33,16 @@ def verdict(value: float, budget: float) -> str:
 def request_table(results: Sequence[RequestTime]) -> Table:
     return Table(
         "1. The API's own time a request, µs of CPU",
-        ("request", "ours", "Powertools + pydantic", "ratio", "budget", "verdict", "leanest", "ratio to it"),
+        ("request", "ours", "floor", "ratio", "budget", "verdict", "leanest", "ratio to it"),
         [
             (
                 one.request,
-                _spread(one.own, 0),
-                _spread(one.by_powertools, 0),
+                f"{one.own.median:.0f}",
+                f"{one.by_powertools.median:.0f}",
                 _spread(one.ratio, 2),
                 f"≤ {REQUEST_BUDGET}",
                 verdict(one.ratio.median, REQUEST_BUDGET),
-                _spread(one.by_hand, 0),
+                f"{one.by_hand.median:.0f}",
                 _spread(one.ratio_by_hand, 2),
             )
             for one in results
@@ -55,8 +57,8 @@ def cold_start_table(results: Sequence[ColdStart]) -> Table:
         [
             (
                 one.handler,
-                _spread(one.ours, 0),
-                "none" if one.floor is None else _spread(one.floor, 0),
+                f"{one.ours.median:.0f}",
+                "none" if one.floor is None else f"{one.floor.median:.0f}",
                 "" if one.ratio is None else _spread(one.ratio, 2),
                 f"≤ {COLD_START_BUDGET}",
                 "nothing but Python" if one.ratio is None else verdict(one.ratio.median, COLD_START_BUDGET),
@@ -71,15 +73,18 @@ def cold_start_table(results: Sequence[ColdStart]) -> Table:
 def import_table(results: Sequence[ImportTime]) -> Table:
     return Table(
         "3. Import time by package, ms (with importtime's own cost)",
-        ("handler", "others' in full", "standard library", "ours", "others' packages"),
+        ("handler", "others' in full", "standard library", "ours"),
         [
             (
                 one.handler,
                 f"{one.third_party:.0f}",
                 f"{one.standard:.0f}",
                 f"{one.ours:.0f}",
-                ", ".join(f"{name} {spent:.0f}" for name, spent in slowest(one)),
             )
+            for one in results
+        ],
+        [
+            f"{one.handler}: {', '.join(f'{name} {spent:.0f}' for name, spent in slowest(one)) or 'none'}"
             for one in results
         ],
     )
@@ -93,7 +98,7 @@ def slowest(one: ImportTime) -> list[tuple[str, float]]:
 def call_table(results: Sequence[Counted]) -> Table:
     return Table(
         "4. AWS calls, and capacity units by DynamoDB's rules",
-        ("what", "calls", "budget", "verdict", "read units", "write units", "which"),
+        ("what", "calls", "budget", "verdict", "read units", "write units"),
         [
             (
                 one.what,
@@ -102,10 +107,10 @@ def call_table(results: Sequence[Counted]) -> Table:
                 "" if one.budget is None else verdict(len(one.calls), one.budget),
                 f"{one.read_units:g}",
                 str(one.write_units),
-                ", ".join(map(str, one.calls)),
             )
             for one in results
         ],
+        [f"{one.what}: {', '.join(map(str, one.calls))}" for one in results],
     )
 
 
