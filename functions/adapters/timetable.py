@@ -98,7 +98,7 @@ class SqsTimetable:
                 ],
             )
         except (ClientError, BotoCoreError):
-            logger.warning("%d hints were not sent", len(delayed), exc_info=True)
+            logger.warning("%s hints were not sent", len(delayed), exc_info=True)
             return len(delayed)
         return len(answer.get("Failed", []))
 
