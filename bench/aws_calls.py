@@ -47,7 +47,7 @@ class Counted:
     what: str
     calls: Sequence[Call]
     budget: int | None = None
-    """Calls at most; None where DESIGN.md has none."""
+    """Calls at most; None where there is no budget."""
 
     @property
     def read_units(self) -> float:

@@ -46,7 +46,7 @@ class RequestTime:
 
 
 def reference_body() -> dict[str, Any]:
-    """The reference job (DESIGN.md section 9): one-time, `http`, a payload of 200 bytes."""
+    """The reference job: one-time, `http`, a payload of 200 bytes."""
     return {
         "name": "nightly report",
         "schedule": {"type": "once", "at": "2027-01-16T02:00:00Z"},

@@ -56,7 +56,15 @@ class Resend:
     due_at: int
 
 
-Decision = Write | Drop | Wait | Resend
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The time for the run's retries is over: history ends it before its next attempt (A10)."""
+
+    slot_id: str
+    run: ActiveRun
+
+
+Decision = Write | Drop | Wait | Resend | Expired
 
 
 def attention_no_later(job: Job, now: int) -> int | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from functions.domain.decision import Drop, Due, Resend, Wait
+from functions.domain.decision import Drop, Due, Expired, Resend, Wait
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, judge
+from functions.domain.ending import decide_end, expired, judge
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
@@ -38,7 +38,7 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     job = executor.jobs.get(hint.job_id)
     if job is None:
         return Handled("NO_SUCH_JOB")
-    decision: Applied | Drop | Wait | Resend = Drop("EARLY")
+    decision: Applied | Drop | Wait | Resend | Expired = Drop("EARLY")
     for _ in range(_LOOKS):
         decision = apply(
             executor, job, lambda row, mark: decide_hint(row, hint, now=executor.clock.now(), write_id=mark)
@@ -49,6 +49,8 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")
+    if isinstance(decision, Expired):
+        return Handled("RETRY_WINDOW_OVER", _expire(executor, job, decision))
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
     send(executor, decision.job, decision.write.hints)
@@ -104,6 +106,15 @@ def _unreadable_payload(payload: str) -> TargetAnswer | None:
         error = ExecutionError(code="PAYLOAD_ERROR", message="The stored payload cannot be read.")
         return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=False)
     return None
+
+
+def _expire(executor: Executor, job: Job, decision: Expired) -> Execution:
+    slot, run = decision.slot_id, decision.run
+    execution = executor.history.record(
+        expired(job.id, slot, run, now=executor.clock.now(), write_id=executor.new_write_id())
+    )
+    follow(executor, job, execution, fence=run.fence)
+    return execution
 
 
 def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job:

@@ -190,11 +190,12 @@ def _reasons() -> Iterator[str]:
     for file in (*domain, *(ROOT / "functions" / "usecases").glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             word = str(node.value) if isinstance(node, ast.Constant) else ""
-            if re.fullmatch(r"[A-Z][A-Z_]{2,}", word) and word not in ("WORKER_LOST", "TARGET_ERROR"):
+            if re.fullmatch(r"[A-Z][A-Z_]{2,}", word) and word not in _ERRORS_OF_THE_ENGINE:
                 yield word
     yield from (reason.value for reason in job.SkipReason)
 
 
+_ERRORS_OF_THE_ENGINE = ("WORKER_LOST", "TARGET_ERROR", "PAYLOAD_ERROR")
 _DECIDING = ("decision", "dispatch", "ending", "visit", "commands", "retry")
 
 

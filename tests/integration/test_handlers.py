@@ -255,7 +255,7 @@ def test_the_api_and_the_jobs_function_answer_their_samples() -> None:
 
 
 class TestShapes:
-    """Rows and messages of every release are read; this release writes the newest (DESIGN.md section 2, rule 10)."""
+    """Rows and messages of every release are read; this release writes the newest (CONTRIBUTING.md)."""
 
     def test_a_state_row(self) -> None:
         item = sample("row-job-v1")
