@@ -19,10 +19,9 @@ from functions.domain.commands import (
     decide_resume,
     decide_retry,
     executions_to_cancel,
-    hints_of_new_job,
     new_job,
 )
-from functions.domain.decision import Drop, Due, Write
+from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.errors import ConflictError, InvalidFieldError
 from functions.domain.execution import ExecutionStatus
@@ -82,11 +81,11 @@ class TestNew:
         job = self.make()
         assert (job.next_slot, job.attention_at, job.status) == (NOW + 60, NOW + 90, JobStatus.SCHEDULED)
         assert (job.seq, job.revision, job.write_id, job.revised_by) == (1, 1, MARK, MARK)
-        assert hints_of_new_job(job) == (Due(slot_id(NOW + 60), 1, NOW + 60),)
+        assert waiting_hints(job) == (Due(slot_id(NOW + 60), 1, NOW + 60),)
 
     def test_one_that_is_not_enabled_is_at_rest(self) -> None:
         job = self.make(enabled=False)
-        assert (job.status, job.attention_at, hints_of_new_job(job)) == (JobStatus.PAUSED, None, ())
+        assert (job.status, job.attention_at, waiting_hints(job)) == (JobStatus.PAUSED, None, ())
 
     def test_start_and_end(self) -> None:
         job = self.make(startAt="2027-01-15T09:00:00Z", endAt="2027-01-15T09:01:00Z")
@@ -96,7 +95,7 @@ class TestNew:
 
     def test_a_spread_job_is_due_later_than_its_slot(self) -> None:
         job = self.make(spreadSeconds=60)
-        assert hints_of_new_job(job) == (Due(slot_id(NOW + 60), 1, NOW + 60 + job.spread),)
+        assert waiting_hints(job) == (Due(slot_id(NOW + 60), 1, NOW + 60 + job.spread),)
         assert job.attention_at == NOW + 90 + job.spread
 
 
