@@ -251,8 +251,10 @@ def _rescheduled(job: Job, row: Job, definition: Definition, *, now: float) -> t
     if once and (job.last_slot is not None or job.next_slot is None):
         raise ConflictError("The one-time job has started: its schedule cannot be changed. Create a new job.")
     flush = None
-    if job.next_slot is not None and job.definition is not None:
-        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)
+    if job.next_slot is not None:
+        old = replace(row, definition=job.definition)
+        row, flush = _overdue_into_gap(old, now=now, reason=SkipReason.SCHEDULE_CHANGED)
+        row = replace(row, definition=definition)
     row = replace(row, spread=definition.schedule.spread_offset, catch_up_to=None)
     following: int | None
     if definition.max_runs is not None and row.starts >= definition.max_runs:
