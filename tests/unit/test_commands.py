@@ -19,10 +19,9 @@ from functions.domain.commands import (
     decide_resume,
     decide_retry,
     executions_to_cancel,
-    hints_of_new_job,
     new_job,
 )
-from functions.domain.decision import Drop, Due, Write
+from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.errors import ConflictError, InvalidFieldError
 from functions.domain.execution import ExecutionStatus
@@ -82,11 +81,11 @@ class TestNew:
         job = self.make()
         assert (job.next_slot, job.attention_at, job.status) == (NOW + 60, NOW + 90, JobStatus.SCHEDULED)
         assert (job.seq, job.revision, job.write_id, job.revised_by) == (1, 1, MARK, MARK)
-        assert hints_of_new_job(job) == (Due(slot_id(NOW + 60), 1, NOW + 60),)
+        assert waiting_hints(job) == (Due(slot_id(NOW + 60), 1, NOW + 60),)
 
     def test_one_that_is_not_enabled_is_at_rest(self) -> None:
         job = self.make(enabled=False)
-        assert (job.status, job.attention_at, hints_of_new_job(job)) == (JobStatus.PAUSED, None, ())
+        assert (job.status, job.attention_at, waiting_hints(job)) == (JobStatus.PAUSED, None, ())
 
     def test_start_and_end(self) -> None:
         job = self.make(startAt="2027-01-15T09:00:00Z", endAt="2027-01-15T09:01:00Z")
@@ -96,7 +95,7 @@ class TestNew:
 
     def test_a_spread_job_is_due_later_than_its_slot(self) -> None:
         job = self.make(spreadSeconds=60)
-        assert hints_of_new_job(job) == (Due(slot_id(NOW + 60), 1, NOW + 60 + job.spread),)
+        assert waiting_hints(job) == (Due(slot_id(NOW + 60), 1, NOW + 60 + job.spread),)
         assert job.attention_at == NOW + 90 + job.spread
 
 
@@ -209,6 +208,11 @@ class TestChange:
     def test_a_job_whose_definition_is_lost_gets_a_new_one(self) -> None:
         lost = replace(make_job(next_slot=None, last_slot=NOW + 60, last_run=FAILED), definition=None)
         assert change(lost, NOW + 100).job.next_slot == NOW + 120
+
+    def test_and_the_slot_that_was_due_meanwhile_is_not_forgotten(self) -> None:
+        write = change(replace(make_job(), definition=None), NOW + 200)
+        assert write.job.gap == Gap(first=NEXT, last=NEXT, count=1, reason=SkipReason.SCHEDULE_CHANGED)
+        assert (write.job.last_slot, write.job.next_slot) == (NEXT, NOW + 240)
 
     def test_enabled_in_a_change_is_pause_and_resume(self) -> None:
         off = change(make_job(), enabled=False)
