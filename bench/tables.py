@@ -115,4 +115,4 @@ def call_table(results: Sequence[Counted]) -> Table:
 
 
 def _spread(spread: Spread, digits: int) -> str:
-    return f"{spread.median:.{digits}f} ({spread.low:.{digits}f}–{spread.high:.{digits}f})"  # noqa: RUF001 - a range of numbers
+    return f"{spread.median:.{digits}f} ({spread.low:.{digits}f}–{spread.high:.{digits}f})"

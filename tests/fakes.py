@@ -31,7 +31,7 @@ from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
-from functions.ports import Allowance, Claim, Page
+from functions.ports import Allowance, ArmedHint, Claim, Page
 from tests.faults import Faults
 
 if TYPE_CHECKING:
@@ -347,6 +347,15 @@ class FakeTimetable:
                 delivery = Delivery(hint, due_at, priority, now + way.seconds)
             self.armed.append(delivery)
             self.sent.append(delivery)
+
+    def arm_all(self, hints: Sequence[ArmedHint]) -> int:
+        failed = 0
+        for hint, due_at, priority in hints:
+            try:
+                self.arm(hint, due_at=due_at, priority=priority)
+            except HintNotSentError:
+                failed += 1
+        return failed
 
     def disarm(self, hint: Hint, *, due_at: int) -> None:
         name = one_time_schedule(hint, due_at=due_at).name

@@ -32,6 +32,17 @@ def jobs_text(page: Page[Job]) -> str:
     return compact({"data": jobs, "pagination": _pagination(page)})
 
 
+def bulk_text(results: Iterable[tuple[int, Job | dict[str, Any]]]) -> str:
+    """A result for each item: its status, and the job without its payload, or the error."""
+    data = [
+        {"index": index, "status": status, "error": result}
+        if isinstance(result, dict)
+        else {"index": index, "status": status, "job": _job(result, result.defined.document)}
+        for index, (status, result) in enumerate(results)
+    ]
+    return compact({"data": data})
+
+
 def history_text(page: Page[HistoryEntry]) -> str:
     return _page([execution_text(entry) for entry in page.items], page)
 

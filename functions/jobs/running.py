@@ -38,7 +38,7 @@ def run(event: Mapping[str, Any], *, encode: Callable[[Any], str]) -> dict[str, 
         return {
             "error": {
                 "type": type(error).__name__,
-                "message": str(error)[:_MESSAGE_CHARACTERS],
+                "message": _sendable(str(error)[:_MESSAGE_CHARACTERS]),
                 "retryable": not isinstance(error, NonRetryable),
             }
         }
@@ -50,6 +50,11 @@ def _run_of(event: Mapping[str, Any]) -> Run:
     return Run(
         job_id=event["jobId"], run_id=event["runId"], attempt=event["attempt"], scheduled_for=event["scheduledFor"]
     )
+
+
+def _sendable(text: str) -> str:
+    """Without lone surrogates, which Lambda cannot send: Python makes them of file names that are no UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _encoded(result: Any, encode: Callable[[Any], str]) -> str:

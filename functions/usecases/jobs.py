@@ -89,7 +89,7 @@ def create_job(
     job_id, replayed = new_job_id(), False
     try:
         check()
-        job = _drafted(services, caller, draft, job_id=job_id, now=now)
+        job = drafted(services, caller, draft, job_id=job_id, now=now)
     except InvalidFieldError:
         made = None if key is None else _made_before(services, key, now=now)
         if made is None:
@@ -99,7 +99,7 @@ def create_job(
         claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[job_id], now=now)
         job_id, replayed = claim.ids[0], claim.replayed
         if replayed:
-            job = _drafted(services, caller, draft, job_id=job_id, now=now)
+            job = drafted(services, caller, draft, job_id=job_id, now=now)
     services.owners.register(caller.owner)
     try:
         job = services.jobs.create(job)
@@ -119,7 +119,8 @@ def _made_before(services: Services, key: IdempotencyKey, *, now: float) -> Job 
     return None if job is None or job.deleted_at is not None else job
 
 
-def _drafted(services: Services, caller: Caller, draft: JobDraft, *, job_id: str, now: float) -> Job:
+def drafted(services: Services, caller: Caller, draft: JobDraft, *, job_id: str, now: float) -> Job:
+    """The row of a new job. Raises InvalidFieldError where its schedule has no slot."""
     definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=int(now))
     return new_job(
         job_id,
@@ -240,11 +241,11 @@ def change_job(
     """
     job = load_job(services, job_id)
     must_change(caller, job, if_match)
-    drafted = {job.seq: change(job)}
+    drafts = {job.seq: change(job)}
 
     def decide(row: Job, mark: str) -> Any:
         must_change(caller, row, if_match)
-        draft = drafted.get(row.seq) or change(row)
+        draft = drafts.get(row.seq) or change(row)
         definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=row.created_at)
         return decide_change(row, definition, enabled=draft.enabled, now=services.clock.now(), write_id=mark)
 

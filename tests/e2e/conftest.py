@@ -14,7 +14,7 @@ from gnomon.local.places import place
 from tests.e2e.letters import Letters
 from tests.e2e.people import People
 from tests.e2e.stack import Api, Aws, Stack, job_body
-from tests.e2e.stories import KilledRun, MinuteJob
+from tests.e2e.stories import KilledRun, LostHint, MinuteJob
 from tests.e2e.target import Endpoint
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FIRST = ("test_far_jobs",)
 """They look at queues while nothing else is due."""
-LAST = ("test_lost_process", "test_timing", "test_grants", "test_bursts", "test_contract")
+LAST = ("test_repairs", "test_timing", "test_grants", "test_bursts", "test_contract")
 """Stories that take minutes are begun before the others and looked at here; then comes what loads the machine."""
 
 
@@ -124,12 +124,19 @@ def killed_run(stack: Stack, scheduler: Client, endpoint: Endpoint) -> Iterator[
     scheduler.delete_job(story.job_id)
 
 
+@pytest.fixture(scope="session")
+def lost_hint(stack: Stack, aws: Aws, scheduler: Client, endpoint: Endpoint) -> Iterator[LostHint]:
+    story = LostHint.begin(stack, aws, scheduler, endpoint)
+    yield story
+    scheduler.delete_job(story.job_id)
+
+
 @pytest.fixture(autouse=True)
 def _long_stories(request: pytest.FixtureRequest) -> None:
     """Begin what takes minutes, where it was asked for, so that the other tests run meanwhile."""
     if request.node.path.stem in FIRST:
         return
     wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
-    for name in ("killed_run", "minute_job"):
+    for name in ("killed_run", "lost_hint", "minute_job"):
         if name in wanted:
             request.getfixturevalue(name)

@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from tests.e2e.mutants import begin_anew
 from tests.e2e.stack import job_body, problem, unique
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gnomon.client import Client
-    from tests.e2e.stack import Api, Stack
+    from tests.e2e.stack import Api, Aws, Stack
 
 pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_processes_left(stack: Stack, aws: Aws) -> Iterator[None]:
+    """The emulator starts a process for each request at once, and keeps it."""
+    yield
+    begin_anew(stack, aws, "api")
 
 
 @pytest.mark.case(26)

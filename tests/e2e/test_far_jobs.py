@@ -94,7 +94,7 @@ def test_cancel_takes_back_the_schedule_of_a_waiting_retry(
         target=endpoint.target("503"),
         retryConfig={"maxRetries": 3, "backoffStrategy": "fixed", "initialDelaySeconds": 1200, "maxDelaySeconds": 1200},
     )
-    until(lambda: scheduler.get_job(job["id"])["status"] == "RETRYING", seconds=20)
+    until(lambda: scheduler.get_job(job["id"])["status"] == "RETRYING", seconds=40)
     (waiting,) = until(lambda: schedules_of(aws, stack, job["id"]), seconds=5)
     assert waiting["Name"].split("-")[1] == "r"
     scheduler.cancel_job(job["id"])

@@ -26,7 +26,7 @@ def fixed(retries: int, delay: float = 1) -> dict[str, Any]:
     return {"maxRetries": retries, "backoffStrategy": "fixed", "initialDelaySeconds": delay, "jitter": 0}
 
 
-def ended(client: Client, job_id: str, status: str, *, seconds: float = 20) -> None:
+def ended(client: Client, job_id: str, status: str, *, seconds: float = 40) -> None:
     until(lambda: client.get_job(job_id)["status"] == status, seconds=seconds, hint=f"{job_id} is {status}")
 
 
@@ -154,11 +154,11 @@ def test_waiting_retry_survives_changes_and_is_held_by_a_pause(
     scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
 ) -> None:
     job = create(schedule=once(0), target=endpoint.target("500-500-200"), retryConfig=fixed(3, delay=4))
-    until(lambda: len(list(scheduler.history(job["id"]))) == 2, seconds=10, hint="the first retry waits")
+    until(lambda: len(list(scheduler.history(job["id"]))) == 2, seconds=40, hint="the first retry waits")
     waiting, first = scheduler.history(job["id"])
     assert (waiting["status"], waiting["attempt"]) == ("QUEUED", 2)
     scheduler.update_job(job["id"], {"tags": ["changed"]})
-    until(lambda: len(endpoint.calls(job["id"])) == 2, seconds=10, every=0.05)
+    until(lambda: len(endpoint.calls(job["id"])) == 2, seconds=40, every=0.05)
     # At its time, the change notwithstanding.
     assert 0 <= endpoint.calls(job["id"])[1].at - instant(first["nextRetryAt"]) <= 1.5
     until(lambda: scheduler.get_job(job["id"])["status"] == "RETRYING", seconds=5, every=0.05)

@@ -24,7 +24,7 @@ NUMBERS = '{"lat":33.10318374633789,"n":170141183460469231731687303715884105728,
 
 
 def ended(client: Client, job_id: str, status: str = "COMPLETED") -> list[Any]:
-    until(lambda: client.get_job(job_id)["status"] == status, seconds=25, hint=f"{job_id} is {status}")
+    until(lambda: client.get_job(job_id)["status"] == status, seconds=40, hint=f"{job_id} is {status}")
     return list(client.history(job_id))
 
 

@@ -43,7 +43,7 @@ def test_one_time_job_is_on_time(
     jobs = []
     for _ in range(5):
         job = create(schedule=once(3), target=endpoint.target())
-        until(lambda job=job: scheduler.get_job(job["id"])["status"] == "COMPLETED", seconds=15)
+        until(lambda job=job: scheduler.get_job(job["id"])["status"] == "COMPLETED", seconds=40)
         jobs.append(job["id"])
     executions = [execution for job_id in jobs for execution in scheduler.history(job_id)]
     assert len(executions) == len(jobs)

@@ -1,4 +1,4 @@
-"""The budgets of calls to AWS (DESIGN.md section 9), as `make bench` counts them on the real adapters."""
+"""The budgets of calls to AWS (docs/benchmarks.md), as `make bench` counts them on the real adapters."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def check_row(driver: Driver, row: Job) -> None:
 
 
 def check_taken(driver: Driver, before: Job, row: Job, *, since: float) -> None:
-    """A slot that was due and is `next_slot` no more has an outcome, or is about to have one (docs/protocol.md, V11)."""
+    """A slot that was due and is `next_slot` no more has an outcome, or soon has one (docs/protocol.md, V11)."""
     slot = before.next_slot
     if slot is None or slot == row.next_slot or slot + before.spread > since:
         return

@@ -1,4 +1,4 @@
-"""A function's process dies in the middle of a run: nothing is lost."""
+"""What dies or gets lost on the way is brought back by the sweep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.e2e.stack import instant, until
 
 if TYPE_CHECKING:
     from gnomon.client import Client
-    from tests.e2e.stories import KilledRun
+    from tests.e2e.stories import KilledRun, LostHint
     from tests.e2e.target import Endpoint
 
 pytestmark = pytest.mark.e2e
@@ -20,6 +20,12 @@ LEASE_MARGIN = 15
 """Seconds an attempt's lease outlives its timeout."""
 SWEPT = 120
 """Seconds after the lease within which the sweep has repaired what was lost."""
+UNTOLD = 30
+"""Seconds after which somebody must look at a due job."""
+MINUTE = 60
+"""Seconds between two sweeps."""
+GRACE = 15
+"""Seconds for the sweep's own way: the emulator's schedules tick every ten."""
 
 
 @pytest.mark.timeout(240)
@@ -39,3 +45,17 @@ def test_killed_process_loses_no_run(scheduler: Client, endpoint: Endpoint, kill
     assert first["runId"] == second["runId"]
     assert second["fence"] > first["fence"]
     assert [call.headers["gnomon-attempt"] for call in endpoint.calls(killed_run.job_id)] == ["1", "2"]
+
+
+@pytest.mark.timeout(150)
+def test_lost_hint_is_brought_by_the_sweep(scheduler: Client, endpoint: Endpoint, lost_hint: LostHint) -> None:
+    latest = lost_hint.due + UNTOLD + MINUTE + GRACE
+    (execution,) = until(
+        lambda: [each for each in scheduler.history(lost_hint.job_id) if each["status"] == "COMPLETED"],
+        seconds=max(1.0, latest - time.time()),
+        every=1,
+        hint="the job that nobody was told of runs",
+    )
+    assert instant(execution["scheduledFor"]) == lost_hint.due
+    assert lost_hint.due + UNTOLD <= instant(execution["startedAt"]) <= latest
+    assert len(endpoint.calls(lost_hint.job_id)) == 1
