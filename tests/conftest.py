@@ -12,6 +12,7 @@ import boto3
 import pytest
 import pytest_socket
 from botocore.config import Config
+from hypothesis import settings
 from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REGION = "eu-central-1"
+
+# A busy machine is no wrong answer: an example may take as long as it takes.
+settings.register_profile("gnomon", deadline=None)
+settings.load_profile("gnomon")
 
 
 @pytest.fixture(autouse=True)
