@@ -54,7 +54,7 @@ def test_what_a_handler_says_of_its_failure_can_be_sent() -> None:
     """Python makes lone surrogates of file names that are no UTF-8; Lambda cannot send them."""
 
     @job("lost")
-    def lost(payload: Any, run: Run) -> None:  # noqa: ARG001 - a handler takes both
+    def lost(payload: Any, run: Run) -> None:
         name = os.fsdecode(b"report-\xff")
         raise NonRetryable(f"no file {name}")
 
