@@ -38,6 +38,7 @@ def _no_aws_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
         if name.startswith("AWS_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Gnomon/test")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
 
