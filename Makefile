@@ -63,8 +63,8 @@ down: ## Stop the local stack and remove its state
 demo: setup ## The whole product in two minutes: stack, jobs, retries, history
 	@$(IN) python -m gnomon.local.demo
 
-bench: setup ## Print the budgets of DESIGN: times, calls and costs
-	@$(IN) python -m bench
+bench: setup ## Print the budgets beside their floors: times, imports, calls (ARGS=--write puts them into docs/benchmarks.md)
+	@$(IN) python -m bench $(ARGS)
 
 ci: ## What CI runs: check, then end to end on a stack of its own; leaves nothing running
 	@$(MAKE) check

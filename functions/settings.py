@@ -12,7 +12,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Self
 
-TELEMETRY_VARIABLES = ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_LOG_LEVEL")
+TELEMETRY_VARIABLES = ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_LOG_LEVEL", "POWERTOOLS_METRICS_NAMESPACE")
 """Every function has these beside its settings; Powertools' logger reads them itself."""
 
 
@@ -37,7 +37,7 @@ class RunQueues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerLimits:
-    """What one caller may do (DESIGN.md section 5)."""
+    """What one caller may do (docs/http-api.md)."""
 
     writes_per_minute: int
     reads_per_minute: int

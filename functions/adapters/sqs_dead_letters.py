@@ -24,7 +24,8 @@ class SqsDeadLetters:
 
     def announce(self, messages: Iterable[dict[str, object]]) -> None:
         for message in messages:
-            body = json.dumps(message, separators=(",", ":"), ensure_ascii=False)
+            # Escaped to ASCII: SQS refuses some characters (U+FFFE, U+FFFF) that a job's name may hold.
+            body = json.dumps(message, separators=(",", ":"))
             try:
                 self._client.send_message(QueueUrl=self._queue_url, MessageBody=body)
             except (ClientError, BotoCoreError) as error:

