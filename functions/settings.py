@@ -12,7 +12,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Self
 
-TELEMETRY_VARIABLES = ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_LOG_LEVEL")
+TELEMETRY_VARIABLES = ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_LOG_LEVEL", "POWERTOOLS_METRICS_NAMESPACE")
 """Every function has these beside its settings; Powertools' logger reads them itself."""
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from functions.usecases.executor import Handled
     from functions.usecases.sweep import Swept
 
-NAMESPACE = "Gnomon"
-
 START_LATENESS = "StartLateness"
 """Milliseconds from a slot, or a retry's instant, to the start of its attempt."""
 ATTEMPTS = "Attempts"
@@ -41,10 +39,13 @@ def logger() -> Logger:
 
 @cache
 def metrics() -> Metrics:
-    """The function's metrics, in CloudWatch's embedded format; `flush_metrics` writes one line a batch."""
+    """The function's metrics, in CloudWatch's embedded format; `flush_metrics` writes one line a batch.
+
+    Their namespace is the stage's own, so that two stages of one account never count together.
+    """
     from aws_lambda_powertools import Metrics  # noqa: PLC0415 - the API counts nothing, and need not import it
 
-    return Metrics(namespace=NAMESPACE)
+    return Metrics()
 
 
 def begin(context: LambdaContext) -> None:

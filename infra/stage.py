@@ -73,6 +73,11 @@ class Stage:
     tracing: Literal["ACTIVE", "PASS_THROUGH"] = "ACTIVE"
     tags: tuple[tuple[str, str], ...] = field(default=(("application", "gnomon"),))
 
+    @property
+    def metrics_namespace(self) -> str:
+        """Where CloudWatch keeps this stage's own metrics."""
+        return f"Gnomon/{self.name}"
+
 
 _ALLOWED_NAMES = ("gnomon-",)
 _PERSON = CallerLimits(writes_per_minute=100, reads_per_minute=500, creations_per_day=1_000)

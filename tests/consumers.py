@@ -63,7 +63,7 @@ class BusyDriver(Driver):
             self.calling.append(call)
             self.most_calling = max(self.most_calling, len(self.calling))
             self._turn.release()
-            assert call.goes_on.wait(PATIENCE)
+            call.goes_on.wait()  # for ever, where the test ends before the call does
         return self.answer(invocation)
 
     def deliver(self, delivery: Delivery) -> Handled | None:

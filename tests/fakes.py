@@ -426,15 +426,11 @@ class FakeTargets:
         self.targets: list[dict[str, object]] = []
 
     def call(self, invocation: Invocation, target: dict[str, object]) -> TargetAnswer:
-        answered: list[TargetAnswer] = []
-
         def apply() -> TargetAnswer:
-            if not answered:  # nobody repeats a call whose answer was lost
-                self.calls.append(invocation)
-                self.targets.append(target)
-                answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-                answered.append(answer(invocation) if callable(answer) else answer)
-            return answered[0]
+            self.calls.append(invocation)
+            self.targets.append(target)
+            answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+            return answer(invocation) if callable(answer) else answer
 
         return self.faults.run("targets.call", apply, repeats=False)
 

@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[1]
 CASES = TESTS / "cases"
 NOT_BUILT = {
     17: "pull workers",
-    30: "bulk requests",
+    30: "bulk cancel",
     34: "circuit breakers",
     37: "executions through Step Functions",
 }

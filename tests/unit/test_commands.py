@@ -209,6 +209,11 @@ class TestChange:
         lost = replace(make_job(next_slot=None, last_slot=NOW + 60, last_run=FAILED), definition=None)
         assert change(lost, NOW + 100).job.next_slot == NOW + 120
 
+    def test_and_the_slot_that_was_due_meanwhile_is_not_forgotten(self) -> None:
+        write = change(replace(make_job(), definition=None), NOW + 200)
+        assert write.job.gap == Gap(first=NEXT, last=NEXT, count=1, reason=SkipReason.SCHEDULE_CHANGED)
+        assert (write.job.last_slot, write.job.next_slot) == (NEXT, NOW + 240)
+
     def test_enabled_in_a_change_is_pause_and_resume(self) -> None:
         off = change(make_job(), enabled=False)
         assert (off.job.paused, off.hints, off.job.attention_at) == (True, (), None)

@@ -50,9 +50,8 @@ def outcome(name: str, payload: Any = None) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("registered")
-def test_what_a_handler_says_of_its_failure_can_be_sent(caplog: pytest.LogCaptureFixture) -> None:
-    """Python makes lone surrogates of file names that are no UTF-8; Lambda cannot send them."""
-    caplog.set_level("CRITICAL", logger="functions.jobs.running")  # nor can a test's worker its log
+def test_what_a_handler_says_of_its_failure_can_be_sent_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Python makes lone surrogates of file names that are no UTF-8; Lambda can neither send nor log them."""
 
     @job("lost")
     def lost(payload: Any, run: Run) -> None:
@@ -63,6 +62,8 @@ def test_what_a_handler_says_of_its_failure_can_be_sent(caplog: pytest.LogCaptur
 
     assert error == {"type": "NonRetryable", "message": "no file report-?", "retryable": False}
     json.dumps(error, ensure_ascii=False).encode()
+    assert "no file report-?" in caplog.text
+    caplog.text.encode()
 
 
 @pytest.mark.usefixtures("registered")

@@ -10,9 +10,9 @@ from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.ids import is_manual, slot_instant
-from functions.domain.job import Job, JobStatus
+from functions.domain.job import Job, JobStatus, RunState
 from functions.domain.outcome import Invocation
-from functions.usecases.actions import execute_job, pause_job, resume_job
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.sweep import MAX_BACKLOG
 from tests.consumers import BusyDriver
@@ -132,6 +132,30 @@ class TestDeaths:
         assert execution.status == "COMPLETED"
         assert execution.started_at is not None
         assert execution.started_at <= AT + 30 + 60
+
+
+def test_an_owner_that_comes_back_after_its_lease_ends_nothing_of_the_retry_that_was_forced() -> None:
+    """V6: the fence is the job's, so the attempt that was given up has another than the one that runs."""
+    driver = BusyDriver(lambda invocation: 300 if invocation.attempt == 1 else 40)
+    job = driver.create(schedule=ONCE, retryConfig={"maxRetries": 0})
+    driver.run_until(AT + 280)
+    assert driver.row(job.id).status is JobStatus.FAILED
+    retry_job(driver.services, SCHEDULER, job.id)
+    driver.run_until(AT + 305)
+    lost = driver.world.history.get(job.id, SLOT, 1)
+    assert lost is not None
+    assert lost.error is not None
+    assert lost.error.code == "WORKER_LOST"
+    [late] = driver.handled
+    assert late.execution == lost, "the late owner learns it"
+    [run] = driver.row(job.id).runs.values()
+    assert (run.state, run.attempt, run.fence) == (RunState.RUNNING, 2, 2)
+    driver.run(600)
+    assert [(row.attempt, row.status.value) for row in driver.world.history.of(job.id)] == [
+        (1, "FAILED"),
+        (2, "COMPLETED"),
+    ]
+    assert driver.row(job.id).status is JobStatus.COMPLETED
 
 
 @pytest.mark.case(33)

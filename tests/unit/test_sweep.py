@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from functions.domain.errors import GnomonError
-from functions.domain.job import Job
+from functions.domain.ids import slot_id
+from functions.domain.job import Job, RunState
 from functions.usecases import sweep as sweep_module
 from functions.usecases.services import Engine
 from functions.usecases.sweep import Swept, sweep
 from tests.driver import Driver
-from tests.factories import NOW, make_job, new_id
+from tests.factories import NOW, make_job, make_run, new_id
 from tests.fakes import SHARDS, FakeClock, World, shard_of
 
 
@@ -98,11 +99,26 @@ def test_at_its_deadline_it_stops_and_the_next_tick_goes_on() -> None:
 
 
 def test_a_tick_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_module, "MAX_VISITS", 16)
+    monkeypatch.setattr(sweep_module, "MAX_ACTS", 16)
     driver = Driver()
     overdue(driver.world, 40)
     assert (found := tick(driver.executor)).looked_at == 16
     assert not found.complete
+
+
+def test_a_lease_that_is_over_is_seen_behind_any_number_of_waiting_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_module, "MAX_ACTS", 16)
+    driver = Driver()
+    overdue(driver.world, 40)
+    lost = driver.world.jobs.put(
+        make_job(
+            id=new_id(), next_slot=None, runs={slot_id(NOW): make_run(lease_expires_at=int(driver.clock.now()) - 60)}
+        )
+    )
+    driver.world.timetable.strangers = 2_000
+    found = tick(driver.executor)
+    assert found.reasons == {"BACKLOG": 40, "RECOVERED": 1}
+    assert driver.row(lost.id).runs[slot_id(NOW)].state is RunState.WAITING
 
 
 def test_jobs_that_need_nobody_are_not_read() -> None:
