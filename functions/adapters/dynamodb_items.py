@@ -114,6 +114,7 @@ _RUN_FIELDS = (
     _Field("started_at", "sa", _FLOAT),
     _Field("due_at", "at", _INT),
     _Field("manual", "man", _FLAG, default=False),
+    _Field("forced", "frc", _FLAG, default=False),
     _Field("started_by", "own", _TEXT),
 )
 _RUN = _map(ActiveRun, _RUN_FIELDS)
