@@ -54,7 +54,8 @@ class Definition:
     def read(cls, document: Mapping[str, Any], payload: str, *, job_id: str, created_at: int) -> Definition:
         """Read a document that was checked before it was stored; raises CorruptDefinitionError."""
         try:
-            if not isinstance(document["name"], str) or not isinstance(document["target"], Mapping):
+            shapes = (("name", str), ("target", Mapping), ("tags", list))
+            if not all(isinstance(document.get(field, []), shape) for field, shape in shapes):
                 raise CorruptDefinitionError
             return cls(
                 document=document,

@@ -351,13 +351,13 @@ def test_the_size_is_what_dynamodb_counts():
 
 
 def test_a_stored_definition_keeps_the_kind_of_every_number(jobs):
-    document = {"tags": {"m": 2**127, "n": 1.0, "z": -0.0, "é": "\u0000\U0001f600"}}
+    document = {"numbers": {"m": 2**127, "n": 1.0, "z": -0.0, "é": "\u0000\U0001f600"}}
     job = jobs.create(make_job(document=document, payload='{"r":1.0,"n":170141183460469231731687303715884105728}'))
 
     read = jobs.get(job.id)
 
     assert isinstance(read.definition, Definition)
-    assert repr(read.definition.document["tags"]) == repr(document["tags"])
+    assert repr(read.definition.document["numbers"]) == repr(document["numbers"])
     assert read.defined.payload == job.defined.payload
 
 

@@ -33,7 +33,7 @@ def test_a_tag_has_one_spelling() -> None:
         if_match('"3.1"'.translate(ARABIC))
 
 
-@pytest.mark.parametrize("change", [{"target": "x"}, {"target": None}, {"name": 5}])
+@pytest.mark.parametrize("change", [{"target": "x"}, {"target": None}, {"name": 5}, {"tags": 5}])
 def test_a_stored_definition_that_no_answer_could_show_is_corrupt(change: dict[str, object]) -> None:
     with pytest.raises(CorruptDefinitionError):
         Definition.read(make_document(**change), "{}", job_id=JOB_ID, created_at=NOW)
