@@ -135,12 +135,13 @@ class Smoke:
         self.reaches(path, "COMPLETED")
         return path
 
-    def reaches(self, path: str, status: str, *, seconds: float = SOON) -> None:
-        until(
-            lambda: self.get(path)["status"] == status,
-            seconds=seconds,
-            hint=f"{status}, but {self.get(path)['status']}",
-        )
+    def reaches(self, path: str, status: str) -> None:
+        ends = time.monotonic() + SOON
+        while (found := self.get(path)["status"]) != status:
+            history = self.get(f"{path}/history")["data"]
+            said = history[0]["error"] if history else "nothing has run"
+            assert time.monotonic() < ends, f"{found}, not {status}, after {SOON:.0f} s: {said}"
+            time.sleep(0.2)
 
     def runs_a_handler(self) -> None:
         path = self.ran()
