@@ -71,8 +71,8 @@ def hint_handled(hint: Hint, handled: Handled) -> None:
         "attempt failed",
         extra={
             "executionId": execution.id,
+            # Not its message, which quotes the target's answer: that is for whoever may read the job's history.
             "error": execution.error.code,
-            "errorMessage": execution.error.message,
             "final": execution.final,
             "reason": execution.reason,
             "nextRetryAt": execution.next_retry_at,
