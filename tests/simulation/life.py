@@ -14,7 +14,7 @@ from functions.domain.job import ActiveRun, Job, RunState
 from tests.simulation.slots import slots_between
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Actor
+    from tests.simulation.actors import Actor
 
 HORIZON = 5 * 86_400
 """How far beyond the creation of a job its slots are worked out."""

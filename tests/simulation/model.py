@@ -16,10 +16,12 @@ from functions.domain.job import Job, JobStatus, Outcome, RunState
 from functions.domain.outcome import Invocation, TargetAnswer
 from tests.simulation.life import Life, Violation, decided, delays, new_period, startable
 from tests.simulation.punctuality import Punctuality
+from tests.simulation.refusals import refuses, shown
 from tests.simulation.rows import check_row, check_step, must
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Actor, Weather, World
+    from tests.simulation.actors import Actor, Weather
+    from tests.simulation.world import World
 
 GRACE = 5
 SUCCESS = ExecutionStatus.COMPLETED
@@ -35,6 +37,7 @@ class Judge:
         self.lives: dict[str, Life] = {}
         self.time = Punctuality(self)
         self.writes = self.runs = 0
+        self._answers: dict[tuple[str, str, int], TargetAnswer] = {}
 
     @property
     def now(self) -> float:
@@ -57,7 +60,7 @@ class Judge:
             life = self.lives[row.id]
             rescheduled = self._rescheduled(life, row, actor)
         if self.world.trace is not None:
-            self.world.note(f"    {actor.key} wrote {life.label} {_shown(row)}")
+            self.world.note(f"    {actor.key} wrote {life.label} {shown(row)}")
         life.row = row
         life.versions.append((now, row))
         if before is not None:
@@ -147,7 +150,7 @@ class Judge:
         must(execution.attempt < limit, "no retry beyond the limit", life, (key, limit))
         config = life.period.document.get("retryConfig", {})
         window = config.get("retryWindowSeconds")
-        if lost or (key in life.called and execution.fence and self._changed_since(life, key)):
+        if lost or self._changed_since(life, key):
             return
         low, high = delays(life.period.document, execution.attempt, self._asked(life, key))
         waits = at - execution.completed_at
@@ -157,10 +160,9 @@ class Judge:
             must(at <= over, "no retry is planned after its window", life, (key, at, over))
 
     def _changed_since(self, life: Life, key: tuple[str, int]) -> bool:
-        """Whether the definition may be another than the attempt's owner had."""
-        return len({id(row.definition) for _, row in life.versions[-1:]}) > 1 or any(
-            row.revision != life.row.revision for at, row in life.versions if at >= life.started.get(key[0], 0)
-        )
+        """Whether a caller has changed the job since the run began: then its owner may have had another policy."""
+        began = life.started.get(key[0], 0.0)
+        return any(row.revision != life.row.revision for at, row in life.versions if at >= began)
 
     def _asked(self, life: Life, key: tuple[str, int]) -> int | None:
         answer = self._answers.get((life.label, *key))
@@ -178,8 +180,6 @@ class Judge:
 
     # --- calls ---
 
-    _answers: dict[tuple[str, str, int], TargetAnswer]
-
     def called(self, invocation: Invocation, actor: Actor) -> None:
         life = self.lives[invocation.job_id]
         key = (invocation.slot_id, invocation.attempt)
@@ -187,10 +187,14 @@ class Judge:
         must(key not in life.called, "an attempt is called once", life, key)
         life.called.add(key)
 
+    def finished(self, actor: Actor) -> None:
+        """An actor came to its end without dying: what it won, it did."""
+        for job_id, slot, attempt in actor.started:
+            life = self.lives[job_id]
+            must((slot, attempt) in life.history, "a winner does not walk away", life, (slot, attempt, actor.key))
+
     def answered(self, invocation: Invocation, answer: TargetAnswer, actor: Actor) -> None:
         life = self.lives[invocation.job_id]
-        if not hasattr(self, "_answers"):
-            self._answers = {}
         self._answers[life.label, invocation.slot_id, invocation.attempt] = answer
         if answer.status is SUCCESS:
             life.succeeded.add((invocation.slot_id, invocation.attempt))
@@ -199,7 +203,9 @@ class Judge:
 
     def sends(self, hint: Hint, due_at: int, actor: Actor) -> None:
         """Only who won a write sends, and only what that write made due: otherwise duplicates breed chains."""
-        life = self.lives[hint.job_id]
+        life = self.lives.get(hint.job_id)
+        if life is None:
+            raise Violation("the row comes first, then the message", f"{hint}")
         key = (hint.slot_id, hint.attempt, due_at)
         must(
             (life.label, *key) not in actor.sent or actor.kind != "sweep", "a visit sends once", life, (key, actor.key)
@@ -235,7 +241,7 @@ class Judge:
             if kind != "cancel execution":
                 must(any(row.deleted_at for row in rows), "what is there is found", life, actor.key)
         elif isinstance(error, ConflictError):
-            refused = any(_refuses(kind, row, life) for row in rows)
+            refused = any(refuses(kind, row, life) for row in rows)
             must(refused, "a refusal fits the job's state", life, (actor.key, str(error), rows[-1]))
         elif error is None:
             wanted = {
@@ -281,55 +287,20 @@ class Judge:
                 beyond = row.next_slot is not None and slot >= row.next_slot
                 over = row.next_slot is None and slot > (row.last_slot or 0)
                 if (beyond or over) and last:
-                    self._beyond(life, slot, over=over)
+                    must(beyond or self._may_end(life), "a recurring job goes on", life, (slot, row))
                     break
                 name = f"{slot:010d}"
                 has_outcome = name in life.ended or name in row.runs or life.skipped(slot)
                 if not last and over:
                     continue
-                must(has_outcome or self._ran_out(life, number, slot), "every due slot has an outcome", life, slot)
+                must(has_outcome or self._ran_out(life, number), "every due slot has an outcome", life, slot)
 
-    def _beyond(self, life: Life, slot: int, *, over: bool) -> None:
-        row, document = life.row, life.period.document
-        if over:
-            once = document["schedule"]["type"] == "once"
-            fine = row.cancelled or life.quarantined or once or self._ran_out(life, len(life.periods) - 1, slot)
-            must(fine, "a recurring job goes on", life, (slot, row))
+    def _may_end(self, life: Life) -> bool:
+        once = life.period.document["schedule"]["type"] == "once"
+        return life.row.cancelled or life.quarantined or once or self._ran_out(life, len(life.periods) - 1)
 
-    def _ran_out(self, life: Life, number: int, slot: int) -> bool:
+    def _ran_out(self, life: Life, number: int) -> bool:
         document = life.periods[number].document
-        scheduled = sum(not is_manual(one) for one in life.started)
-        waiting = sum(not is_manual(one) and one not in life.started for one in life.row.runs)
+        runs = {*life.started, *life.ended, *life.row.runs}
         most = document.get("maxRuns")
-        return most is not None and scheduled + waiting >= most
-
-
-def _refuses(kind: str, row: Job, life: Life) -> bool:
-    document = life.period.document
-    policy = document.get("overlapPolicy", "skip")
-    policies = {one.document.get("overlapPolicy", "skip") for one in life.periods} | {policy}
-    active = len(row.runs)
-    full = active >= 10 or bool(policies - {"allow"})
-    if kind in ("pause", "resume"):
-        return row.cancelled
-    if kind in ("change", "touch"):
-        return row.cancelled or row.last_slot is not None or row.next_slot is None
-    if kind == "execute":
-        return row.cancelled or (active > 0 and full)
-    if kind == "retry":
-        waits = any(run.state is RunState.WAITING and run.attempt > 0 for run in row.runs.values())
-        last = row.last_run
-        failed = last is not None and last.outcome is Outcome.PERMANENTLY_FAILED
-        return row.cancelled or not failed or (not waits and active > 0)
-    if kind == "cancel":
-        return not row.runs and row.next_slot is None
-    return kind == "cancel execution"
-
-
-def _shown(row: Job) -> str:
-    runs = {slot: f"{run.state}{run.attempt} {run.due_at or run.lease_expires_at}" for slot, run in row.runs.items()}
-    flags = "".join(word[0] for word in ("paused", "cancelled") if getattr(row, word))
-    return (
-        f"seq {row.seq} next {row.next_slot} last {row.last_slot} runs {runs} gap {row.gap} att {row.attention_at} "
-        f"wakes {row.wakes} {flags}"
-    )
+        return most is not None and sum(not is_manual(slot) for slot in runs) >= most

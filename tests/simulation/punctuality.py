@@ -9,8 +9,8 @@ from tests.simulation.life import Life, Since, Wake, startable
 from tests.simulation.rows import backoff, must
 
 if TYPE_CHECKING:
+    from tests.simulation.actors import Actor, Weather
     from tests.simulation.model import Judge
-    from tests.simulation.world import Actor, Weather
 
 IN_TIME = 6.0
 """Seconds within which a start follows its due instant where nothing went wrong: slow answers, clocks apart."""

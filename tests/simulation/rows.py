@@ -10,7 +10,7 @@ from functions.domain.job import ActiveRun, Job, Outcome, RunState, SkipReason
 from tests.simulation.life import Life, Violation, bounds, decided, holds, is_active
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Actor
+    from tests.simulation.actors import Actor
 
 BACKOFF, BACKOFF_MAX, MOST_WAKES = 60, 900, 10
 MARGIN = 15
@@ -193,6 +193,7 @@ def _started(life: Life, slot: str, before: Job, row: Job, actor: Actor, now: fl
         over = slot_instant(slot) + window
         must(started < over + 1, "no retry starts after its window", life, (key, started, over))
     life.attempts.add(key)
+    actor.started.add((row.id, *key))
     life.started.setdefault(slot, now)
     life.leases[key] = lease
     if old is None and not before.runs:

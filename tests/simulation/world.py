@@ -9,35 +9,26 @@ from __future__ import annotations
 import itertools
 import random
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from functions.domain.errors import GnomonError, HintNotSentError
-from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
+from functions.domain.errors import GnomonError
 from functions.domain.hint import Hint
-from functions.domain.outcome import Invocation, TargetAnswer
-from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
 from tests.fakes import (
-    AUTO_DELETION,
-    FakeClock,
-    FakeTimetable,
-    InMemoryHistory,
     InMemoryIdempotencyKeys,
     InMemoryOwners,
 )
-from tests.fakes import InMemoryJobs as Jobs
-from tests.faults import Crash, Faults
+from tests.faults import Crash
+from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
+from tests.simulation.ports import ActorClock, SimHistory, SimJobs, SimTargets, SimTimetable, StepFaults
 from tests.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from functions.domain.definition import Priority
-    from functions.domain.job import Gap, Job
     from tests.simulation.model import Judge
 
 T = TypeVar("T")
@@ -46,239 +37,7 @@ SKEW = 2.0
 """Seconds by which a function's clock may be wrong, either way (docs/architecture.md): two differ by 2."""
 VISIBILITY = 540
 MAX_RECEIVES = 5
-RETENTION = 3 * 3600
-"""Seconds after which a history row is gone: short, so that stories outlive it."""
-OTHERS = 2_000
-"""Messages of other jobs while a queue is flooded: more than the sweep feeds beyond."""
 BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
-
-
-class TroubleError(Exception):
-    """The platform refused a call after the SDK's retries: throttled, or down."""
-
-
-@dataclass(eq=False)
-class Actor:
-    """One invocation of a function."""
-
-    key: str
-    kind: str
-    """consumer, sweep or caller."""
-    choose: random.Random
-    skew: float
-    began: float
-    job: str | None = None
-    """Label of the job it is about."""
-    hint: Hint | None = None
-    action: str = ""
-    steps: int = 0
-    disturbed: bool = False
-    """Whether a fault met it."""
-    credits: set[tuple[str, int, int]] = field(default_factory=set)
-    """Hints that its applied writes entitle it to send."""
-    sent: set[tuple[str, str, int, int]] = field(default_factory=set)
-    wrote: int = 0
-    resent: int = 0
-    started: set[tuple[str, int]] = field(default_factory=set)
-
-
-@dataclass(eq=False)
-class Message:
-    key: str
-    hint: Hint
-    receives: int = 0
-
-
-@dataclass(frozen=True)
-class Weather:
-    """A time in which something does not work."""
-
-    id: str
-    kind: str
-    """sqs, eventbridge: sends are refused · consumers, sweep: do not run · flood: other jobs fill the queues ·
-    lag: the indexes stand still · dynamodb: half of the calls fail."""
-    begins: float
-    ends: float
-
-
-class ActorClock:
-    """The world's time, as the clock of the function shows it."""
-
-    def __init__(self, world: World, actor: Actor) -> None:
-        self._world, self._actor = world, actor
-
-    def now(self) -> float:
-        return self._world.scheduler.now + self._actor.skew
-
-    def sleep(self, seconds: float) -> None:
-        self._world.wait(max(0.0, seconds))
-
-
-class StepFaults(Faults):
-    """Every mutation of a fake becomes a step of the actor that runs."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self._world = world
-
-    def run(self, name: str, apply: Callable[[], T], *, repeats: bool = True) -> T:
-        return self._world.mutate(name, apply, repeats=repeats)
-
-
-class SimJobs(Jobs):
-    def __init__(self, world: World) -> None:
-        super().__init__(faults=StepFaults(world))
-        self._world = world
-
-    def get(self, job_id: str, *, with_definition: bool = True) -> Job | None:
-        return self._world.look("jobs.get", lambda: super(SimJobs, self).get(job_id, with_definition=with_definition))
-
-    def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
-        return super().due_for_attention(shard, until=until)
-
-    def _store(self, job: Job) -> None:
-        before = self._read(job.id) if job.id in self.rows else None
-        super()._store(job)
-        self._world.judge.wrote(before, self._read(job.id), self._world.actor)
-
-    def attention_due(self, until: float) -> bool:
-        return any(at <= until for at in self._attention.values())
-
-
-class SimHistory(InMemoryHistory):
-    """Rows are gone when their time is over."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(faults=StepFaults(world))
-        self._world = world
-
-    def record(self, execution: Execution) -> Execution:
-        key = (execution.job_id, execution.slot_id, execution.attempt)
-
-        def apply() -> Execution:
-            self._expire(key)
-            new = key not in self.executions
-            stored = self.executions.setdefault(key, execution)
-            if new:
-                self._world.judge.recorded(execution, self._world.actor)
-            return stored
-
-        return self.faults.run("history.record", apply)
-
-    def record_gap(self, job_id: str, gap: Gap, *, now: float) -> None:
-        super().record_gap(job_id, gap, now=now)
-        self._world.judge.skipped(self.gaps[job_id, gap.first])
-
-    def get(self, job_id: str, slot_id: str, attempt: int) -> Execution | None:
-        def look() -> Execution | None:
-            self._expire((job_id, slot_id, attempt))
-            return super(SimHistory, self).get(job_id, slot_id, attempt)
-
-        return self._world.look("history.get", look)
-
-    def _expire(self, key: tuple[str, str, int]) -> None:
-        row = self.executions.get(key)
-        if row is not None and row.completed_at + RETENTION < self._world.scheduler.now:
-            del self.executions[key]
-
-
-class SimTimetable(FakeTimetable):
-    """SQS and EventBridge Scheduler: what is armed becomes an event of the world."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(FakeClock(), faults=StepFaults(world))
-        self._world = world
-        self._schedules: dict[str, Message] = {}
-
-    def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
-        self._world.judge.sends(hint, due_at, self._world.actor)
-        self.faults.run("timetable.arm", lambda: self._arm(hint, due_at, priority))
-
-    def _arm(self, hint: Hint, due_at: int, priority: Priority) -> None:
-        world = self._world
-        now = world.scheduler.now
-        way = route(hint, due_at=due_at, now=now + world.actor.skew)
-        far = isinstance(way, OneTimeSchedule)
-        if world.refuses("eventbridge" if far else "sqs"):
-            world.judge.fault(f"{world.actor.key} refused", world.label(hint.job_id), world.actor)
-            raise HintNotSentError
-        if not isinstance(way, OneTimeSchedule):
-            world.enqueue(hint, now + way.seconds)
-            return
-        if self._names.get(way.name, 0.0) > now:
-            return  # ConflictException: armed already
-        fires_at = way.fires_at + world.draw(f"fires {way.name}").uniform(0, 60)
-        self._names[way.name] = fires_at + AUTO_DELETION
-        message = self._schedules[way.name] = world.message(hint)
-
-        def fire() -> None:
-            if self._schedules.get(way.name) is message:
-                del self._schedules[way.name]
-                world.enqueue(hint, world.scheduler.now, message)
-
-        world.scheduler.at(fires_at, fire)
-
-    def disarm(self, hint: Hint, *, due_at: int) -> None:
-        name = one_time_schedule(hint, due_at=due_at).name
-
-        def apply() -> None:
-            if self._schedules.pop(name, None) is not None:
-                self._names.pop(name, None)
-
-        self.faults.run("timetable.disarm", apply)
-
-    def backlog(self) -> int:
-        return OTHERS if self._world.is_on("flood") else 0
-
-
-class SimTargets:
-    """Targets that succeed, fail, hang, and answer in their own time."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def call(self, invocation: Invocation, target: dict[str, object]) -> TargetAnswer:
-        world, actor = self._world, self._world.actor
-        world.judge.called(invocation, actor)
-        nature, choose = world.nature, actor.choose
-        sort, length = choose.random(), choose.random()
-        seconds = 0.05 + length * 0.5 if choose.random() < 0.8 else length * invocation.timeout_seconds
-        if nature.hangs > sort:
-            world.wait(float(invocation.timeout_seconds))
-            answer = TargetAnswer(
-                status=ExecutionStatus.TIMED_OUT, error=ExecutionError(code="TIMEOUT", message="no answer")
-            )
-        else:
-            world.wait(seconds)
-            answer = self._answer(sort, choose)
-        if world.meets("dies in the call", actor, nature.faults):
-            raise Crash("in the call")
-        world.judge.answered(invocation, answer, actor)
-        return answer
-
-    def _answer(self, sort: float, choose: random.Random) -> TargetAnswer:
-        nature, other = self._world.nature, choose.random()
-        if sort > nature.hangs + nature.fails:
-            return TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
-        if other < 0.1:
-            error = ExecutionError(code="HTTP_400", message="400 Bad Request")
-            return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=False)
-        error = ExecutionError(code="HTTP_503", message="503 Service Unavailable")
-        after = 45 if other < 0.2 else None
-        return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retry_after=after)
-
-
-@dataclass(frozen=True)
-class Nature:
-    """How this story's world is. Probabilities, a call or a message."""
-
-    faults: float = 0.0
-    """Of each step of an actor."""
-    messages: float = 0.0
-    """Of each message: lost, late, or twice."""
-    fails: float = 0.2
-    hangs: float = 0.02
-    skewed: bool = True
 
 
 class World:
@@ -398,9 +157,6 @@ class World:
         now = self.scheduler.now
         return any(one.kind == kind and one.begins <= now < one.ends for one in self.weather)
 
-    def refuses(self, service: str) -> bool:
-        return self.is_on(service)
-
     def ends_of(self, kind: str) -> float:
         now = self.scheduler.now
         return max((one.ends for one in self.weather if one.kind == kind and one.begins <= now < one.ends), default=now)
@@ -489,6 +245,7 @@ class World:
         outer, self.actor = self.actor, actor
         try:
             body()
+            self.judge.finished(actor)
         except Crash:
             self.judge.fault(f"{actor.key} died", actor.job, actor)
             return False
