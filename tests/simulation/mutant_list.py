@@ -1,7 +1,7 @@
 """The ways in which the code is broken on purpose: each names a source file, a text in it, and what is put there.
 
 `by` names the test that must fail; where there is none, the simulation must find it. Names in small letters with
-underscores are those of PROTOCOL.md section 3.
+underscores are those of docs/protocol.md.
 """
 
 from __future__ import annotations
