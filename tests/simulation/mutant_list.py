@@ -62,7 +62,7 @@ def named(*reasons: str) -> tuple[tuple[str, str, str], ...]:
 
 
 MUTANTS = [
-    # --- PROTOCOL section 3 ---
+    # --- docs/protocol.md ---
     m(
         "start_keeps_att",
         "a start leaves the attention alone (V1)",
@@ -492,6 +492,6 @@ MUTANTS = [
 
 EXCLUDED = {
     "defer_after_claim": "there is no deferral yet but the brake's, which is decided in the start's own write",
-    "lean_no_revoke": "the lean end of PROTOCOL section 6 is not built: every end puts its history row first",
+    "lean_no_revoke": "the lean end of docs/protocol.md is not built: every end puts its history row first",
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",
 }
