@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from functions.domain.errors import InvalidFieldError
+from functions.domain.ids import is_slot_id
 
 AttributeValue = Mapping[str, Any]
 """DynamoDB's typed value: `{"S": "text"}`, `{"N": "1"}`, `{"M": {…}}`."""
@@ -115,6 +116,8 @@ def history_place(item: Item) -> str:
 def split_history_place(place: str) -> tuple[str, int]:
     """Slot id and attempt, 0 for a gap; raises ValueError."""
     slot_id, attempt = place.rsplit("-", 1)
+    if not is_slot_id(slot_id):
+        raise ValueError(f"{slot_id!r:.64} is no slot id")
     return slot_id, int(attempt)
 
 

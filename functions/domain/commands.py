@@ -159,6 +159,7 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
         fence=fence,
         due_at=at,
         manual=True,
+        forced=True,
     )
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
     row = replace(row, attention_at=attention_no_later(row, int(now)))

@@ -76,11 +76,8 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str) ->
 
 def _is_expired(slot: str, run: ActiveRun, definition: Definition, now: float) -> bool:
     """Whether a retry comes too late for `retryWindowSeconds`, held back by a pause, say. One asked for never does."""
-    window = definition.retry.retry_window_seconds
-    if window is None or run.attempt == 0 or run.manual:
-        return False
     # A retry planned for the last second of the window starts a moment after it.
-    return now > slot_instant(slot) + window + CLOCK_SKEW
+    return run.attempt > 0 and not run.forced and definition.retry.is_over(slot_instant(slot), now=now - CLOCK_SKEW)
 
 
 def _take_next(job: Job, slot: int, *, now: float, write_id: str) -> Decision:
@@ -194,6 +191,7 @@ def _start(job: Job, slot: str, run: ActiveRun, definition: Definition, *, now: 
         lease_expires_at=math.ceil(now) + definition.timeout_seconds + LEASE_MARGIN,
         started_at=round(now, 3),
         due_at=None,
+        forced=False,
         started_by=write_id,
     )
     minute = int(now) // 60

@@ -70,6 +70,8 @@ class ActiveRun:
     due_at: int | None = None
     manual: bool = False
     """Runs although the job is paused: a caller asked for it."""
+    forced: bool = False
+    """The next attempt was asked for by a caller: no retry window ends it."""
     started_by: str | None = None
     """writeId of the start that made this RUNNING: evidence of an own write."""
 

@@ -96,6 +96,10 @@ class RetryPolicy:
             return False
         return not self.retryable_errors or bool(codes & self.retryable_errors)
 
+    def is_over(self, slot: int, *, now: float) -> bool:
+        """Whether it is too late to start a retry of the run for `slot`."""
+        return self.retry_window_seconds is not None and int(now) > slot + self.retry_window_seconds
+
     def decide(
         self, failure: Failure, *, attempt: int, attempt_limit: int, slot: int, now: float, uniform: Uniform
     ) -> RetryDecision:

@@ -44,8 +44,9 @@ def decide_visit(job: Job, *, now: float, feeding: bool) -> Recover | Quarantine
         if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= now:
             return Recover(slot, run)
     due = tuple(hint for hint in waiting_hints(job) if hint.due_at <= now)
-    if due and not feeding:
-        return Drop("BACKLOG")
+    early = job.attention_at is not None and job.attention_at > now  # the index lags: its back-off is not over
+    if due and (early or not feeding):
+        return Drop("WATCHED" if early else "BACKLOG")
     if due and job.wakes >= MAX_WAKES:
         return Quarantine(tuple((hint.slot_id, _run_of(job, hint.slot_id)) for hint in due))
     if due:
@@ -111,7 +112,7 @@ def _bound_of_what_is_not_due(job: Job, due: set[str], now: int) -> int | None:
     rest = job
     for slot in due:
         rest = without_run(rest, slot)
-    if rest.next_slot is not None and slot_id(rest.next_slot) in due:
+    if job.next_waits or (rest.next_slot is not None and slot_id(rest.next_slot) in due):
         rest = replace(rest, next_slot=None)
     return replace(rest, gap=None).bound(now)
 

@@ -20,7 +20,7 @@ from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError, NotFoundError, PreconditionFailedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import execution_id as attempt_id
-from functions.domain.ids import new_manual_slot_id, parse_execution_id
+from functions.domain.ids import parse_execution_id
 from functions.domain.job import ActiveRun, Job, RunState
 from functions.usecases.executor import follow
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
@@ -53,7 +53,7 @@ def execute_job(
     """Run the job now, beside its schedule. Raises ConflictError where the overlap policy has no room for the run."""
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
-    slot, replayed = new_manual_slot_id(now), False
+    slot, replayed = services.new_manual_slot_id(now), False
     claim = None
     if key is not None:
         claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[slot], now=now)
@@ -94,7 +94,7 @@ def retry_job(
 
     With a key the attempt that would follow is kept under it: the same request again retries unless that one was made.
     """
-    job = _changeable(services, caller, job_id, if_match)
+    job = _ended(services, _changeable(services, caller, job_id, if_match))
     now = services.clock.now()
     claim = None
     if key is not None:
@@ -112,6 +112,16 @@ def retry_job(
             services.idempotency.release(key.scope, key.key, claim)
         raise
     return _done(services, job, decided)
+
+
+def _ended(services: Services, job: Job) -> Job:
+    """The row without the waiting runs that history has ended, by somebody who died before the row followed (A11)."""
+    for slot, run in job.runs.items():
+        if run.state is RunState.WAITING and run.attempt > 0:
+            stored = services.history.get(job.id, slot, run.attempt + 1)
+            if stored is not None:
+                job = follow(services, job, stored, fence=run.fence)
+    return job
 
 
 def _next_attempt(job: Job, now: float) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functions.domain.caller import Caller
 from functions.domain.decision import waiting_hints
 from functions.domain.errors import GnomonError, JobExistsError
-from functions.domain.ids import new_job_id
 from functions.usecases.jobs import Created, IdempotencyKey, JobDraft, drafted, load_job
 from functions.usecases.services import Services
 from functions.usecases.writing import send_all
@@ -41,7 +40,7 @@ def create_jobs(
     """
     caller.must_write()
     now = services.clock.now()
-    ids, replayed = [new_job_id() for _ in drafts], False
+    ids, replayed = [services.new_job_id() for _ in drafts], False
     if key is not None:
         claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=ids, now=now)
         ids, replayed = list(claim.ids), claim.replayed

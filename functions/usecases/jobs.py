@@ -19,7 +19,6 @@ from functions.domain.errors import (
     PreconditionFailedError,
 )
 from functions.domain.hint import Hint
-from functions.domain.ids import new_job_id
 from functions.domain.job import Job, JobStatus
 from functions.ports import Page
 from functions.usecases.services import Services
@@ -86,7 +85,7 @@ def create_job(
     """
     caller.must_write()
     now = services.clock.now()
-    job_id, replayed = new_job_id(), False
+    job_id, replayed = services.new_job_id(), False
     try:
         check()
         job = drafted(services, caller, draft, job_id=job_id, now=now)
@@ -111,7 +110,8 @@ def create_job(
 
 def _made_before(services: Services, key: IdempotencyKey, *, now: float) -> Job | None:
     """The job that an earlier request with this key made; None when there is none, and then nothing is kept."""
-    claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[new_job_id()], now=now)
+    ids = [services.new_job_id()]
+    claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=ids, now=now)
     if not claim.replayed:
         services.idempotency.release(key.scope, key.key, claim)
         return None

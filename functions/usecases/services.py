@@ -28,6 +28,8 @@ class Services(Engine):
 
     idempotency: IdempotencyKeys
     owners: Owners
+    new_job_id: Callable[[], str] = ids.new_job_id
+    new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from functions.domain.decision import Drop
+from functions.domain.decision import Drop, Write
 from functions.domain.ending import lost
 from functions.domain.errors import GnomonError
 from functions.domain.execution import Execution
@@ -99,10 +99,14 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
     if job is None:
         return "NO_SUCH_JOB"
     done = "WATCHED"
+
+    def decide(row: Job, _: str) -> Recover | Quarantine | Write | Drop:
+        decision = decide_visit(row, now=engine.clock.now(), feeding=feeding)
+        # What a recovered run made due has just been sent: it is not woken before it had the time to start.
+        return decision if done == "WATCHED" or isinstance(decision, Recover) else Drop(done)
+
     for _ in range(len(job.runs) + 1):
-        decision: Applied | Recover | Quarantine | Drop = apply(
-            engine, job, lambda row, _: decide_visit(row, now=engine.clock.now(), feeding=feeding)
-        )
+        decision: Applied | Recover | Quarantine | Drop = apply(engine, job, decide)
         if isinstance(decision, Recover):
             job = follow(engine, job, _recover(engine, job.id, decision), fence=decision.run.fence)
             done = "RECOVERED"
@@ -110,7 +114,7 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
         if isinstance(decision, Quarantine):
             return _quarantine(engine, job, decision)
         if isinstance(decision, Drop):
-            return done if done == "RECOVERED" else decision.reason
+            return decision.reason
         send(engine, decision.job, decision.write.hints)
         return decision.write.reason
     return done

@@ -156,8 +156,30 @@ def test_attributes_of_a_newer_release_survive(aws, jobs):
 
 @pytest.mark.parametrize(
     "broken",
-    [{"ca": None}, {"o": None}, {"seq": {"S": "1"}}, {"runs": {"M": {"x": {"M": {}}}}}, {"pr": {"S": "urgent"}}],
-    ids=["no creation", "no owner", "wrong type", "broken run", "unknown priority"],
+    [
+        {"ca": None},
+        {"o": None},
+        {"seq": {"S": "1"}},
+        {"runs": {"M": {"x": {"M": {}}}}},
+        {"pr": {"S": "urgent"}},
+        {"nx": {"N": "1000000000000"}},
+        {"nx": {"N": "-1"}},
+        {"ca": {"N": "1e30"}},
+        {"runs": {"M": {"junk": {"M": {"st": {"S": "W"}, "n": {"N": "0"}, "lim": {"N": "1"}}}}}},
+        {"lr": {"M": {"slot": {"S": "junk"}, "n": {"N": "1"}, "o": {"S": "COMPLETED"}, "t": {"N": "1"}}}},
+    ],
+    ids=[
+        "no creation",
+        "no owner",
+        "wrong type",
+        "broken run",
+        "unknown priority",
+        "no instant",
+        "negative",
+        "no number of seconds",
+        "no slot",
+        "no last slot",
+    ],
 )
 def test_a_row_that_cannot_be_read_is_an_error_alone_and_hides_no_other(aws, jobs, broken, caplog):
     job = jobs.create(make_job())
@@ -277,11 +299,19 @@ def test_only_dead_letters_are_in_their_index_and_every_row_expires(aws, status,
     assert [item["sk"]["S"] for item in dead] == ([f"{NOW}-0001"] if execution.is_dead_letter else [])
 
 
-def test_a_history_row_that_cannot_be_read_hides_no_other(aws, caplog):
+@pytest.mark.parametrize(
+    "broken",
+    [{"s": {"S": "LOST"}}, {"s": {"S": "FAILED"}, "ca": {"N": "1e18"}}],
+    ids=["unknown status", "no instant"],
+)
+def test_a_history_row_that_cannot_be_read_hides_no_other(aws, caplog, broken):
     history = DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=7)
     good = history.record(make_execution(attempt=1))
+    key = {"jobId": {"S": JOB_ID}, "sk": {"S": f"{NOW}-0002"}}
+    aws.dynamodb.put_item(TableName=aws.executions_table, Item=key | broken)
     aws.dynamodb.put_item(
-        TableName=aws.executions_table, Item={"jobId": {"S": JOB_ID}, "sk": {"S": f"{NOW}-0002"}, "s": {"S": "LOST"}}
+        TableName=aws.executions_table,
+        Item={"jobId": {"S": JOB_ID}, "sk": {"S": "junk-0001"}, "s": {"S": "FAILED"}, "ca": {"N": "1"}},
     )
 
     assert history.list(JOB_ID, limit=5, cursor=None).items == [good]
@@ -321,13 +351,13 @@ def test_the_size_is_what_dynamodb_counts():
 
 
 def test_a_stored_definition_keeps_the_kind_of_every_number(jobs):
-    document = {"tags": {"m": 2**127, "n": 1.0, "z": -0.0, "é": "\u0000\U0001f600"}}
+    document = {"numbers": {"m": 2**127, "n": 1.0, "z": -0.0, "é": "\u0000\U0001f600"}}
     job = jobs.create(make_job(document=document, payload='{"r":1.0,"n":170141183460469231731687303715884105728}'))
 
     read = jobs.get(job.id)
 
     assert isinstance(read.definition, Definition)
-    assert repr(read.definition.document["tags"]) == repr(document["tags"])
+    assert repr(read.definition.document["numbers"]) == repr(document["numbers"])
     assert read.defined.payload == job.defined.payload
 
 

@@ -11,9 +11,11 @@ import pytest
 from functions.domain.decision import Decision, Drop, Due, Resend, Wait, Write
 from functions.domain.dispatch import CATCH_UP_LIMIT, MAX_ACTIVE, STARTS_PER_MINUTE, decide_hint
 from functions.domain.errors import CorruptDefinitionError
-from functions.domain.ids import slot_id
+from functions.domain.ids import slot_id, slot_instant
 from functions.domain.job import ActiveRun, Gap, Job, Outcome, RunState, SkipReason
+from tests.driver import Driver
 from tests.factories import NOW, make_hint, make_job, make_run
+from tests.fakes import FakeClock, World
 
 NEXT = NOW + 60
 MARK = "mark"
@@ -346,3 +348,18 @@ def test_the_lease_outlives_the_timeout_by_its_margin_whatever_the_fraction() ->
     for now in (NEXT + 0.0, NEXT + 0.001, NEXT + 0.999):
         run = written(decide(make_job(), now=now)).job.runs[slot_id(NEXT)]
         assert run.lease_expires_at == math.ceil(now) + 75
+
+
+def test_the_brake_defers_and_loses_nothing() -> None:
+    """A job of every second that has almost used up its minute: what it holds back runs when the next one begins."""
+    driver = Driver(World(clock=FakeClock(NOW)))
+    job = driver.create(schedule={"type": "interval", "everySeconds": 1}, overlapPolicy="queue")
+    driver.world.jobs.put(replace(job, brake_minute=NOW // 60, brake_count=STARTS_PER_MINUTE - 20))
+    driver.run_until(NOW + 63.5)
+    executions = driver.world.history.of(job.id)
+    starts = [(slot_instant(row.slot_id) - NOW, row.started_at or 0) for row in executions]
+    assert starts[:20] == [(second, NOW + second) for second in range(1, 21)]
+    # The one that was braked, the one that queued behind it, and then each second again.
+    assert starts[20:23] == [(21, NOW + 60), (22, NOW + 60), (60, NOW + 60)]
+    [gap] = driver.world.history.gaps.values()
+    assert (gap.first, gap.count, gap.reason) == (NOW + 23, 37, SkipReason.OVERLAP)

@@ -1,0 +1,1 @@
+"""A simulation that tries to lose a job: see docs/simulation.md."""

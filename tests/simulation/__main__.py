@@ -1,0 +1,61 @@
+"""`python -m tests.simulation --seeds 500`; `--seed N` replays one story, `--only a,b` leaves out all else."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.simulation.shrink import shrunk
+from tests.simulation.story import Told, tell
+
+PATIENCE = 20
+
+
+def one(seed: int) -> Told:
+    return tell(seed)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="replay this one and print what happens")
+    parser.add_argument("--only", help="what of the story takes place, separated by commas: all else is left out")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    chosen = parser.parse_args(arguments)
+    if chosen.seed is not None:
+        return replay(chosen.seed, None if chosen.only is None else frozenset(filter(None, chosen.only.split(","))))
+    return many(range(chosen.first, chosen.first + chosen.seeds), chosen.processes)
+
+
+def replay(seed: int, only: frozenset[str] | None) -> int:
+    told = tell(seed, only=only, traced=True)
+    print("\n".join(told.trace))
+    print(told.violation or f"seed {seed}: nothing is wrong")
+    return told.violation is not None
+
+
+def many(seeds: range, processes: int) -> int:
+    began = time.monotonic()
+    days, writes, runs, failed = 0.0, 0, 0, []
+    with ProcessPoolExecutor(processes) as pool:
+        for told in pool.map(one, seeds, chunksize=4):
+            days, writes, runs = days + told.job_days, writes + told.writes, runs + told.runs
+            if told.violation is not None:
+                failed.append(told)
+                print(f"seed {told.seed}: {told.violation}")
+    seconds = time.monotonic() - began
+    print(
+        f"{len(seeds)} stories, {days:.0f} job-days, {runs} attempts, {writes} writes in {seconds:.0f} s: "
+        f"{days / seconds * 60:.0f} job-days a minute on {processes} processes"
+    )
+    for told in failed[:1]:
+        print(shrunk(told, seconds=PATIENCE))
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

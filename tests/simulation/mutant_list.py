@@ -1,0 +1,497 @@
+"""The ways in which the code is broken on purpose: each names a source file, a text in it, and what is put there.
+
+`by` names the test that must fail; where there is none, the simulation must find it. Names in small letters with
+underscores are those of docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SIMULATION = "simulation"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    what: str
+    edits: tuple[tuple[str, str, str], ...]
+    """(module path below functions/, text, replacement)."""
+    by: str = SIMULATION
+
+
+def m(name: str, what: str, *edits: tuple[str, str, str], by: str = SIMULATION) -> Mutant:
+    return Mutant(name, what, edits, by)
+
+
+NAMED = """
+            names = {NAMES}
+            if decision.reason in names:
+                merged = _merged(job, decision.job, lost.current)
+                if merged is not None:
+                    saved = engine.jobs.save(lost.current, replace(merged, write_id=mark))
+                    return Applied(lost.current, saved, decision)
+            job = lost.current
+            continue
+"""
+MERGED = '''
+
+def _merged(read: Job, new: Job, current: Job) -> Job | None:
+    """The write on condition of the fields that it changes, instead of `seq`."""
+    slots = {slot for slot in new.runs.keys() | read.runs.keys() if new.runs.get(slot) != read.runs.get(slot)}
+    if any(current.runs.get(slot) != read.runs.get(slot) for slot in slots):
+        return None
+    if new.next_slot != read.next_slot and current.next_slot != read.next_slot:
+        return None
+    runs = {**current.runs, **{slot: new.runs[slot] for slot in slots if slot in new.runs}}
+    for slot in slots - new.runs.keys():
+        runs.pop(slot, None)
+    fields = ("next_slot", "last_slot", "fence", "gap", "attention_at", "wakes", "last_run", "starts")
+    changed = {name: getattr(new, name) for name in fields if getattr(new, name) != getattr(read, name)}
+    return replace(current, **changed, runs=runs)
+'''
+
+
+def named(*reasons: str) -> tuple[tuple[str, str, str], ...]:
+    """A write that names what it changes in its condition, and not `seq` (V2)."""
+    path = "usecases/writing.py"
+    return (
+        (path, "            job = lost.current\n            continue\n", NAMED.replace("{NAMES}", repr(reasons))),
+        (path, "\n\ndef send(", MERGED + "\n\ndef send("),
+    )
+
+
+MUTANTS = [
+    # --- docs/protocol.md ---
+    m(
+        "start_keeps_att",
+        "a start leaves the attention alone (V1)",
+        (
+            "domain/dispatch.py",
+            "    return replace(row, attention_at=attention_no_later(row, int(now)))",
+            "    return row",
+        ),
+    ),
+    m(
+        "exec_keeps_att",
+        "a run by hand leaves the attention alone",
+        (
+            "domain/commands.py",
+            "    row = replace(row, attention_at=attention_no_later(row, instant))\n    return",
+            "    return",
+        ),
+    ),
+    m(
+        "strict_att",
+        "a wake keeps to due + 30 s, and so wakes each minute",
+        (
+            "domain/visit.py",
+            "at = instant + wait if rest is None else min(instant + wait, rest)",
+            "at = job.bound(instant)",
+        ),
+    ),
+    m("end_named", "an end names the run, not seq (V2)", *named("COMPLETED", "FAILED", "TIMED_OUT")),
+    m("start_named", "a start names the slot, not seq (V3)", *named("STARTED")),
+    m("sweep_named", "the sweep moves attention on without naming seq", *named("WOKEN", "WATCHED", "GAP")),
+    m(
+        "cancel_row_only",
+        "a cancel writes the row alone (V4)",
+        (
+            "usecases/actions.py",
+            "for execution in executions_to_cancel(job, now=now, write_id=mark):",
+            "for execution in ():",
+        ),
+    ),
+    m(
+        "own_last_wid",
+        "an own write is known by the row's last mark alone (V5)",
+        (
+            "usecases/writing.py",
+            "    return current.revised_by == mark or any",
+            "    return current.write_id == mark and any",
+        ),
+    ),
+    m(
+        "fence_per_run",
+        "each run counts its own fence (V6)",
+        ("domain/dispatch.py", "    fence = job.fence + 1\n", "    fence = run.fence + 1\n"),
+    ),
+    m(
+        "waiter_needs_lastslot",
+        "a queued run must be later than the last slot (V7)",
+        (
+            "domain/dispatch.py",
+            "    if job.holds(run):\n",
+            '    if slot_instant(hint.slot_id) < (job.last_slot or 0):\n        return Drop("SLOT_TAKEN")\n'
+            "    if job.holds(run):\n",
+        ),
+    ),
+    m(
+        "no_release",
+        "the end leaves the queued run to a message (V8)",
+        (
+            "domain/ending.py",
+            "        return with_run(job, slot, replace(run, state=RunState.WAITING, due_at=now))\n",
+            "        return job\n",
+        ),
+    ),
+    m(
+        "resume_from_now",
+        "a resume goes on after now, not after max(now, last) (V9)",
+        (
+            "domain/commands.py",
+            "    if row.next_slot is not None and row.last_slot is not None and row.next_slot <= row.last_slot:\n"
+            "        horizon = max(int(now) - row.spread, row.last_slot)\n",
+            "    if row.next_slot is not None:\n        horizon = int(now) - row.spread\n",
+        ),
+    ),
+    m(
+        "patch_from_now",
+        "a new schedule goes on after now, not after max(now, last) (V9)",
+        (
+            "domain/commands.py",
+            "next_after(max(int(now) - row.spread, row.last_slot or 0))",
+            "next_after(int(now) - row.spread)",
+        ),
+    ),
+    m(
+        "skip_row_only",
+        "a skipped slot is not put into the gap (V10)",
+        ("domain/dispatch.py", "started=False), gap=gap, wakes=0)", "started=False), wakes=0)"),
+    ),
+    m(
+        "patch_forgets",
+        "a new schedule drops what is overdue (V11)",
+        (
+            "domain/commands.py",
+            "    if job.next_slot is not None and job.definition is not None:\n",
+            "    if row is None:\n",
+        ),
+    ),
+    m(
+        "cancel_forgets",
+        "a cancel drops what is overdue (V11)",
+        ("domain/commands.py", "        row, flush = _overdue_into_gap(row, now=now)\n", "        pass\n"),
+    ),
+    m(
+        "loser_sends",
+        "who lost sends the next hint nevertheless",
+        (
+            "usecases/executor.py",
+            "    if not isinstance(decision, Applied):\n",
+            '    if isinstance(decision, Drop) and decision.reason == "NOTHING_DUE":\n'
+            "        send(executor, job, [Due(slot_id(job.next_slot), 1, job.next_slot)] if job.next_slot else [])\n"
+            "    if not isinstance(decision, Applied):\n",
+        ),
+        ("usecases/executor.py", "run_id, slot_instant\n", "run_id, slot_id, slot_instant\n"),
+    ),
+    m(
+        "end_row_first",
+        "an end writes the row before history",
+        (
+            "usecases/executor.py",
+            "    execution = executor.history.record(\n        judge(",
+            "    execution = (\n        judge(",
+        ),
+        (
+            "usecases/executor.py",
+            "    return execution\n\n\ndef follow",
+            "    return executor.history.record(execution)\n\n\ndef follow",
+        ),
+    ),
+    m(
+        "repair_redraws",
+        "who repairs draws the instant of the retry again",
+        (
+            "usecases/sweep.py",
+            "        return recorded\n",
+            "        later = int(engine.clock.now()) + 9\n"
+            "        return recorded if recorded.final else replace(recorded, next_retry_at=later)\n",
+        ),
+        ("usecases/sweep.py", "import dataclass, field\n", "import dataclass, field, replace\n"),
+    ),
+    m(
+        "sweep_no_history",
+        "the sweep takes an attempt as lost without asking history",
+        (
+            "usecases/sweep.py",
+            "    return engine.history.record(lost(job_id",
+            "    return _recorded(engine, lost(job_id",
+        ),
+        (
+            "usecases/sweep.py",
+            "def _quarantine(",
+            "def _recorded(engine: Engine, ended: Execution) -> Execution:\n"
+            "    engine.history.record(ended)\n    return ended\n\n\ndef _quarantine(",
+        ),
+        ("usecases/sweep.py", "    if recorded is not None:\n        return recorded\n", ""),
+    ),
+    m(
+        "fire_ignores_pause",
+        "a waiting retry starts although the job is paused",
+        ("domain/dispatch.py", '    if job.holds(run):\n        return Drop("PAUSED")\n', ""),
+    ),
+    # --- the row and its writes ---
+    m(
+        "condition dropped",
+        "the row is written on no condition",
+        (
+            "adapters/dynamodb_jobs.py",
+            "ConditionExpression=f\"{alias['seq']} = :read\"",
+            'ConditionExpression="attribute_exists(jobId) OR :read = :read"',
+        ),
+        by="tests/contract/test_job_store.py",
+    ),
+    m(
+        "own write not recognised",
+        "a repeated write is taken for another's",
+        ("adapters/dynamodb_jobs.py", 'if item is None or item.get("wid") != text(new.write_id):', "if True:"),
+        by="tests/contract/test_job_store.py",
+    ),
+    m(
+        "history overwritten",
+        "a second row of an attempt replaces the first",
+        (
+            "adapters/dynamodb_history.py",
+            'ConditionExpression="attribute_not_exists(jobId)",',
+            'ConditionExpression="attribute_not_exists(jobId) OR attribute_exists(jobId)",',
+        ),
+        by="tests/contract/test_run_history.py",
+    ),
+    m(
+        "expired row trusted",
+        "an idempotency key holds after its hour, until TTL removes the row",
+        (
+            "adapters/dynamodb_idempotency.py",
+            "attribute_not_exists(pk) OR #ttl < :now",
+            "attribute_not_exists(pk) OR (#ttl < :now AND #ttl > :now)",
+        ),
+        by="tests/contract/test_idempotency_keys.py",
+    ),
+    m(
+        "send before put",
+        "a new job's hint goes before its row",
+        (
+            "usecases/jobs.py",
+            "    try:\n        job = services.jobs.create(job)\n",
+            "    send(services, job, hints_of_new_job(job))\n    try:\n        job = services.jobs.create(job)\n",
+        ),
+    ),
+    m(
+        "end checks nothing",
+        "an end checks neither fence nor attempt",
+        (
+            "domain/ending.py",
+            "    if run is None or run.fence != fence or not _is_about(run, execution):\n",
+            "    if run is None:\n",
+        ),
+    ),
+    m(
+        "cancel keeps the fence",
+        "a cancel leaves the fence to the run that it cancels",
+        (
+            "domain/commands.py",
+            "        fence=job.fence + 1,\n        wakes=0,",
+            "        fence=job.fence,\n        wakes=0,",
+        ),
+    ),
+    m(
+        "end keeps attention",
+        "an end leaves the attention where it was",
+        (
+            "domain/ending.py",
+            "    row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)\n",
+            "    row = replace(released(row, instant), gap=None, wakes=0)\n",
+        ),
+    ),
+    m(
+        "resume keeps attention",
+        "a resume sets none",
+        (
+            "domain/commands.py",
+            '    row = with_attention(row, int(now))\n    return Write(job=row, reason="RESUMED"',
+            '    return Write(job=row, reason="RESUMED"',
+        ),
+    ),
+    # --- messages ---
+    m(
+        "start does not arm",
+        "the next slot is left to the sweep",
+        (
+            "domain/dispatch.py",
+            'reason="STARTED", flush=flush, hints=next_hint(row), starts',
+            'reason="STARTED", flush=flush, starts',
+        ),
+    ),
+    m(
+        "skip does not arm",
+        "the slot after a skipped one is left to the sweep (A4)",
+        (
+            "domain/dispatch.py",
+            "return Write(job=row, reason=reason.value, flush=flush, hints=next_hint(row))",
+            "return Write(job=row, reason=reason.value, flush=flush)",
+        ),
+    ),
+    m(
+        "name reused",
+        "a schedule is named after the job alone: the next one conflicts",
+        ("domain/timing.py", 'name=f"{job}-{kind}-{due_at}-{hint.attempt}-{slot}"', 'name=f"{job}-{kind}"'),
+        by="tests/unit/test_timing.py",
+    ),
+    m(
+        "early hint starts",
+        "a hint that is 2 s early starts at once",
+        (
+            "domain/dispatch.py",
+            "    if due_at <= now:\n        return None\n",
+            "    if due_at <= now + CLOCK_SKEW:\n        return None\n",
+        ),
+    ),
+    m(
+        "resume sends nothing",
+        "what a pause held is left to the sweep",
+        (
+            "domain/commands.py",
+            'reason="RESUMED", flush=flush, hints=waiting_hints(row))',
+            'reason="RESUMED", flush=flush)',
+        ),
+    ),
+    # --- the sweep ---
+    m(
+        "one shard short",
+        "the sweep leaves out a shard",
+        ("usecases/sweep.py", "list(range(engine.jobs.shards))", "list(range(engine.jobs.shards - 1))"),
+    ),
+    m(
+        "lease from a cache",
+        "the sweep knows the row from its last visit",
+        (
+            "usecases/sweep.py",
+            "    job = engine.jobs.get(job_id, with_definition=False)\n",
+            "    job = _SEEN.setdefault(job_id, engine.jobs.get(job_id, with_definition=False))\n",
+        ),
+        ("usecases/sweep.py", "_PARALLEL = 8\n", "_PARALLEL = 8\n_SEEN: dict[str, Job | None] = {}\n"),
+    ),
+    m(
+        "sweep before the lease",
+        "the sweep acts 20 s before a lease is over",
+        ("domain/visit.py", "LEASE_GRACE = 5\n", "LEASE_GRACE = -20\n"),
+    ),
+    m(
+        "quarantine too soon",
+        "three wakes in vain are enough",
+        ("domain/visit.py", "MAX_WAKES = 10\n", "MAX_WAKES = 3\n"),
+    ),
+    m(
+        "retry of what has ended",
+        "a retry by force takes the number of an attempt that history has ended",
+        (
+            "usecases/actions.py",
+            "        if run.state is RunState.WAITING and run.attempt > 0:\n",
+            "        if not slot:\n",
+        ),
+        by="tests/unit/test_found_by_simulation.py",
+    ),
+    m(
+        "recovered and woken",
+        "the visit that recovers a run wakes it, too",
+        (
+            "usecases/sweep.py",
+            'return decision if done == "WATCHED" or isinstance(decision, Recover) else Drop(done)',
+            "return decision",
+        ),
+    ),
+    m(
+        "wakes ignore back-off",
+        "a row that a lagging index shows is woken again",
+        (
+            "domain/visit.py",
+            "    early = job.attention_at is not None and job.attention_at > now ",
+            "    early = False ",
+        ),
+    ),
+    m(
+        "missed slot hastens wakes",
+        "a missed slot that waits counts as due",
+        ("domain/visit.py", "    if job.next_waits or (rest.next_slot", "    if (rest.next_slot"),
+    ),
+    # --- retries ---
+    m(
+        "retry off by one",
+        "one attempt too many",
+        ("domain/retry.py", "        if attempt >= attempt_limit:\n", "        if attempt > attempt_limit:\n"),
+    ),
+    m(
+        "lost worker off by one",
+        "a lost worker's last attempt is repeated",
+        (
+            "domain/ending.py",
+            "    final = run.attempt >= run.attempt_limit\n",
+            "    final = run.attempt > run.attempt_limit\n",
+        ),
+    ),
+    m(
+        "jitter after cap",
+        "the jitter takes the delay beyond its maximum",
+        ("domain/retry.py", "math.ceil(max(1.0, min(asked, self.max_delay_seconds)))", "math.ceil(max(1.0, asked))"),
+    ),
+    m(
+        "window at planning only",
+        "a retry that was held up starts after its window",
+        ("domain/dispatch.py", "if run.attempt > 0 and not run.forced and", "if run.attempt < 0 and"),
+    ),
+    m(
+        "window at starting only",
+        "a retry is planned after its window",
+        (
+            "domain/retry.py",
+            "        if self.retry_window_seconds is not None and at >",
+            "        if self.max_retries < 0 and at >",
+        ),
+    ),
+    # --- policies and schedules ---
+    m(
+        "overlap ignored",
+        "a slot starts beside an active run",
+        (
+            "domain/dispatch.py",
+            "    if job.runs:\n        return _overlap",
+            "    if not job.id:\n        return _overlap",
+        ),
+    ),
+    m(
+        "misfire skip runs",
+        "misfire policy skip runs the latest",
+        ("domain/dispatch.py", "    if definition.misfire is MisfirePolicy.SKIP:\n", "    if not job.id:\n"),
+    ),
+    m(
+        "run_once runs the first",
+        "misfire policy run_once runs the oldest missed slot",
+        (
+            "domain/dispatch.py",
+            "        return _begin(job, latest, definition, now=now",
+            "        return _begin(job, slot, definition, now=now",
+        ),
+    ),
+    m(
+        "manual run under skip",
+        "a run by hand starts beside an active one",
+        ("domain/commands.py", "    if job.runs:\n        queued = ", "    if not job.id:\n        queued = "),
+    ),
+    m(
+        "repeated hour runs twice",
+        "fixed times keep elapsed time when clocks go back",
+        ("domain/cron.py", "        self._elapsed = fields.elapsed\n", "        self._elapsed = True\n"),
+    ),
+    m(
+        "stars follow the clocks",
+        "expressions with a star run once in the repeated hour",
+        ("domain/cron.py", "        self._elapsed = fields.elapsed\n", "        self._elapsed = False\n"),
+    ),
+]
+
+EXCLUDED = {
+    "defer_after_claim": "there is no deferral yet but the brake's, which is decided in the start's own write",
+    "lean_no_revoke": "the lean end of docs/protocol.md is not built: every end puts its history row first",
+    "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",
+}

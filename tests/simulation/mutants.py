@@ -1,0 +1,138 @@
+"""`python -m tests.simulation.mutants`: breaks the code in each named way and shows what catches it.
+
+A mutant is made as its module is imported, in a process of its own: no file is changed. `--only NAME` takes one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.abc
+import importlib.machinery
+import io
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+
+from tests.simulation.mutant_list import EXCLUDED, MUTANTS, SIMULATION, Mutant
+
+SEEDS = 1_500
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Caught:
+    mutant: Mutant
+    by: str | None
+    """The promise that the simulation saw broken, or the test that failed; None where nothing caught it."""
+    seeds: int = 0
+
+
+class MutatingLoader(importlib.machinery.SourceFileLoader):
+    """Compiles an edited source."""
+
+    def __init__(self, name: str, path: str, edits: list[tuple[str, str]]) -> None:
+        super().__init__(name, path)
+        self._edits = edits
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = Path(self.path).read_text("utf-8")
+        for text, replacement in self._edits:
+            if text not in source:
+                raise ValueError(f"{self.path} has no {text!r}: the mutant is out of date")
+            source = source.replace(text, replacement, 1)
+        return compile(source, self.path, "exec", dont_inherit=True)
+
+
+class Mutations(importlib.abc.MetaPathFinder):
+    def __init__(self, mutant: Mutant) -> None:
+        self._edits: dict[str, list[tuple[str, str]]] = {}
+        for path, text, replacement in mutant.edits:
+            module = "functions." + path.removesuffix(".py").replace("/", ".")
+            self._edits.setdefault(module, []).append((text, replacement))
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> object:
+        if fullname not in self._edits:
+            return None
+        place = ROOT / (fullname.replace(".", "/") + ".py")
+        loader = MutatingLoader(fullname, str(place), self._edits[fullname])
+        return importlib.machinery.ModuleSpec(fullname, loader, origin=str(place))
+
+
+def hunt(mutant: Mutant, seeds: int) -> Caught:
+    """In a process of its own: break the code, and look for what notices."""
+    assert not any(name.startswith("functions") for name in sys.modules)
+    sys.meta_path.insert(0, Mutations(mutant))
+    return _by_test(mutant) if mutant.by != SIMULATION else _by_simulation(mutant, seeds)
+
+
+def _by_simulation(mutant: Mutant, seeds: int) -> Caught:
+    from tests.simulation.story import tell  # noqa: PLC0415 - after the code was broken
+
+    for seed in range(seeds):
+        told = tell(seed)
+        if told.violation is not None:
+            return Caught(mutant, told.violation.rule, seed + 1)
+    return Caught(mutant, None, seeds)
+
+
+def _by_test(mutant: Mutant) -> Caught:
+    import pytest  # noqa: PLC0415 - after the code was broken
+
+    failed: list[str] = []
+
+    class Failures:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            if report.failed:
+                failed.append(report.nodeid)
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        pytest.main(["-x", "-q", "-p", "no:cacheprovider", str(ROOT / mutant.by)], plugins=[Failures()])
+    return Caught(mutant, failed[0] if failed else None)
+
+
+def in_a_process(mutant: Mutant, seeds: int) -> Caught:
+    command = [sys.executable, "-m", "tests.simulation.mutants", "--hunt", mutant.name, "--seeds", str(seeds)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"mutant {mutant.name}: {done.stderr[-2000:]}")
+    by, needed = json.loads(done.stdout.splitlines()[-1])
+    return Caught(mutant, by, needed)
+
+
+def line(caught: Caught) -> str:
+    how = f"{caught.seeds:>5}" if caught.mutant.by == SIMULATION else " test"
+    return f"{caught.mutant.name:<26} {how}  {caught.by or 'NOTHING CAUGHT IT':<58} {caught.mutant.what}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
+    parser.add_argument("--only", help="one mutant")
+    parser.add_argument("--hunt", help=argparse.SUPPRESS)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="stories for each mutant at most")
+    chosen = parser.parse_args(arguments)
+    named = {mutant.name: mutant for mutant in MUTANTS}
+    if chosen.hunt:
+        caught = hunt(named[chosen.hunt], chosen.seeds)
+        print(json.dumps([caught.by, caught.seeds]))
+        return 0
+    mutants = [named[chosen.only]] if chosen.only else MUTANTS
+    print(f"{'mutant':<26} {'seeds':>5}  {'caught by':<58} what is broken")
+    missed = 0
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for caught in pool.map(lambda mutant: in_a_process(mutant, chosen.seeds), mutants):
+            missed += caught.by is None
+            print(line(caught), flush=True)
+    print(f"{len(mutants) - missed} of {len(mutants)} caught")
+    for name, reason in EXCLUDED.items():
+        print(f"left out: {name}: {reason}")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""What is planned in a story, drawn from its seed: jobs, what callers do to them, the weather."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.factories import make_document
+from tests.simulation.actors import Nature, Weather
+from tests.simulation.slots import slots_between
+
+BASES = {
+    "winter": 1_800_000_000,
+    "New York, spring": 1_804_993_200,
+    "New York, autumn": 1_825_552_800,
+    "Lord Howe, autumn": 1_806_750_000,
+    "Lord Howe, spring": 1_822_476_600,
+}
+"""A few hours before clocks change (2027), and a day on which nothing changes."""
+
+HOT_SCHEDULES: list[dict[str, Any]] = [
+    {"type": "interval", "everySeconds": 10},
+    {"type": "interval", "everySeconds": 25},
+    {"type": "interval", "everySeconds": 60},
+    {"type": "interval", "everySeconds": 120},
+    {"type": "cron", "expression": "* * * * *"},
+    {"type": "cron", "expression": "*/3 * * * *"},
+]
+DAY_SCHEDULES: list[dict[str, Any]] = [
+    {"type": "interval", "everySeconds": 900},
+    {"type": "interval", "everySeconds": 3600},
+    {"type": "interval", "everySeconds": 5000},
+    {"type": "cron", "expression": "*/20 * * * *", "timezone": "Europe/Berlin"},
+    {"type": "cron", "expression": "30 2 * * *", "timezone": "America/New_York"},
+    {"type": "cron", "expression": "0,30 1,2,3 * * *", "timezone": "America/New_York"},
+    {"type": "cron", "expression": "15 * * * *", "timezone": "America/New_York"},
+    {"type": "cron", "expression": "*/30 1,2,3 * * *", "timezone": "America/New_York"},
+    {"type": "cron", "expression": "10 2 * * *", "timezone": "Australia/Lord_Howe"},
+    {"type": "cron", "expression": "0,40 1,2 * * *", "timezone": "Australia/Lord_Howe"},
+    {"type": "cron", "expression": "*/15 * * * *", "timezone": "Australia/Lord_Howe"},
+]
+RETRIES: list[dict[str, Any]] = [
+    {"maxRetries": 0},
+    {"maxRetries": 1, "initialDelaySeconds": 1, "jitter": 0},
+    {"maxRetries": 2, "initialDelaySeconds": 5},
+    {"maxRetries": 3, "initialDelaySeconds": 10, "multiplier": 3, "maxDelaySeconds": 60, "jitter": 1},
+    {"maxRetries": 3, "initialDelaySeconds": 20, "backoffStrategy": "linear", "retryWindowSeconds": 100},
+    {"maxRetries": 2, "initialDelaySeconds": 30, "backoffStrategy": "fixed", "retryWindowSeconds": 200, "jitter": 0.5},
+]
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something a caller does. `at` is an instant, or the number of a write of a row in whose middle it comes."""
+
+    id: str
+    kind: str
+    job: int
+    at: float | None
+    write: int | None = None
+    document: dict[str, Any] | None = None
+    enabled: bool | None = None
+    seconds: int = 0
+
+
+@dataclass
+class Plan:
+    seed: int
+    base: int
+    ends: float
+    """When faults and callers end; the story goes on until all has settled."""
+    nature: Nature
+    weather: list[Weather]
+    actions: list[Action]
+
+
+def plan(seed: int) -> Plan:
+    """The story of a seed."""
+    choose = random.Random(f"{seed}/plan")
+    hot = choose.random() < 0.55
+    base = BASES["winter"] if hot else choose.choice(list(BASES.values()))
+    length = choose.choice([600, 1200, 2400]) if hot else choose.choice([8, 24, 24, 48]) * 3600
+    nature = Nature(
+        faults=choose.choice([0, 0, 0.004, 0.015, 0.05]),
+        messages=choose.choice([0, 0, 0.05, 0.3]),
+        fails=choose.choice([0, 0.2, 0.6]),
+        hangs=choose.choice([0, 0, 0.05]),
+        skewed=choose.random() < 0.8,
+    )
+    documents = [_document(choose, hot, base, length) for _ in range(choose.choice([1, 1, 2] if hot else [1, 2, 3, 4]))]
+    actions = [
+        Action(
+            f"a{number} create",
+            "create",
+            number,
+            base + 1 + choose.random() * 3,
+            None,
+            document,
+            choose.random() > 0.05,
+        )
+        for number, document in enumerate(documents)
+    ]
+    for number in range(choose.choice([0, 3, 8, 16])):
+        actions += _action(choose, len(documents) + 2 * number, documents, hot, base, length, actions)
+    return Plan(seed, base, base + length, nature, _weather(choose, base, length), actions)
+
+
+def _document(choose: random.Random, hot: bool, base: int, length: int) -> dict[str, Any]:
+    if choose.random() < 0.25:
+        at = base + choose.randrange(2, length)
+        schedule = {"type": "once", "at": datetime.fromtimestamp(at, UTC).isoformat()}
+    else:
+        schedule = choose.choice(HOT_SCHEDULES if hot else DAY_SCHEDULES)
+    document = make_document(
+        schedule=schedule,
+        overlapPolicy=choose.choice(["skip", "skip", "allow", "queue"]),
+        misfirePolicy=choose.choice(["run_once", "skip", "run_all"]),
+        retryConfig=choose.choice(RETRIES),
+        timeoutSeconds=choose.choice([5, 30, 60]),
+        description=choose.choice([None, None, "x" * 900]),
+    )
+    if schedule["type"] != "once":
+        if choose.random() < 0.15:
+            document["maxRuns"] = choose.choice([1, 3, 8])
+        if choose.random() < 0.15:
+            document["endAt"] = datetime.fromtimestamp(base + length // 2, UTC).isoformat()
+    if choose.random() < 0.15:
+        document["spreadSeconds"] = choose.choice([5, 10])
+    return document
+
+
+def _action(
+    choose: random.Random,
+    number: int,
+    documents: list[dict[str, Any]],
+    hot: bool,
+    base: int,
+    length: int,
+    before: list[Action],
+) -> list[Action]:
+    kinds = ["pause"] * 3 + ["resume"] * 2 + ["change"] * 3 + ["touch", "execute", "execute", "retry", "retry"]
+    kinds += ["cancel execution", "cancel execution", "again"] + ["cancel"] * (choose.random() < 0.5)
+    kinds += ["delete"] * (choose.random() < 0.3)
+    kind, job = choose.choice(kinds), choose.randrange(len(documents))
+    at: float | None = base + 5 + choose.random() * (length - 10)
+    write = None
+    how = choose.random()
+    if how < 0.45:
+        slots = slots_between(documents[job], base + 2, base, base + length)
+        at = (choose.choice(slots) if slots else base + 30) + choose.choice([-0.4, -0.1, 0.0, 0.1, 0.3, 1.0, 4.0])
+    elif how < 0.6 and len(before) > len(documents):
+        at = choose.choice(before).at
+    elif how < 0.8:
+        write, at = choose.randrange(2, 60), None
+    document = _document(choose, hot, base, length) if kind == "change" else None
+    enabled = choose.choice([None, None, True, False]) if kind == "change" else None
+    made = [Action(f"a{number} {kind}", kind, job, at, write, document, enabled, choose.choice([0, 0, 30]))]
+    if kind == "pause" and choose.random() < 0.8 and at is not None:
+        later = at + choose.choice([0.3, 0.7, 1, 20, 65, 200])
+        made.append(Action(f"a{number + 1} resume", "resume", job, later))
+    return made
+
+
+def _weather(choose: random.Random, base: int, length: int) -> list[Weather]:
+    found = []
+    for number in range(choose.choice([0, 0, 0, 1, 1, 3])):
+        kind = choose.choice(["sqs", "eventbridge", "consumers", "sweep", "flood", "lag", "dynamodb"])
+        begins = base + choose.random() * length
+        lasts = choose.choice([5, 60, 150, 400, 1200])
+        found.append(Weather(f"weather{number} {kind}", kind, begins, min(begins + lasts, base + length)))
+    return found

@@ -1,0 +1,103 @@
+"""CI's share of the simulation: each part plays some hundred stories. `make simulate` plays more."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from functions.domain.cron import CronExpression
+from tests.simulation.life import Violation
+from tests.simulation.plan import BASES, plan
+from tests.simulation.shrink import shrunk
+from tests.simulation.slots import slots_between
+from tests.simulation.story import tell
+
+PARTS, STORIES = 8, 125
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_story_breaks_a_promise(part: int) -> None:
+    for seed in range(part * STORIES, (part + 1) * STORIES):
+        told = tell(seed)
+        if told.violation is not None:
+            pytest.fail(shrunk(told, seconds=20))
+
+
+@pytest.mark.slow
+def test_the_stories_are_eventful() -> None:
+    """Faults of every kind happen, and what they lead to: repairs, retries, skips, lost races."""
+    told = [tell(seed, traced=True) for seed in range(150)]
+    happened = "\n".join(line for one in told for line in one.trace)
+    for event in (
+        "dies before jobs.save",
+        "dies after history.record",
+        "dies in the call",
+        "answer lost of jobs.save",
+        "stalls at",
+        "is lost",
+        "is late",
+        "comes twice",
+        "'RECOVERED'",
+        "'WOKEN'",
+        "TIMED_OUT",
+        "RETRIES_EXHAUSTED",
+        "RETRY_WINDOW_OVER",
+        "NOT_RETRYABLE",
+        "JOB_CANCELLED",
+        "EXECUTION_CANCELLED",
+        "OVERLAP",
+        "MISFIRE",
+        "SCHEDULE_CHANGED",
+        "SkipReason.PAUSED",
+        "QUEUED",
+        "SENT_AGAIN",
+        "ConflictError",
+        "TroubleError",
+    ):
+        assert event in happened, f"no {event}"
+
+
+def test_a_story_is_the_same_each_time() -> None:
+    first, second = tell(11, traced=True), tell(11, traced=True)
+    assert first.trace == second.trace
+    assert len(first.trace) > 20
+
+
+def test_a_story_of_less_is_what_is_left_of_it() -> None:
+    whole = tell(11)
+    less = tell(11, only=frozenset(whole.met[: len(whole.met) // 2]))
+    assert set(less.met) <= set(whole.met[: len(whole.met) // 2])
+
+
+def test_a_broken_promise_is_shrunk_to_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that forbids deaths finds one in a story full of faults: the creation and that death are left."""
+    seed = next(seed for seed in range(200) if any("dies in the call" in name for name in tell(seed).met))
+
+    def forbids(only: frozenset[str] | None) -> object:
+        told = tell(seed, only=only)
+        died = [name for name in told.met if "dies in the call" in name]
+        return dataclasses.replace(told, violation=Violation("nobody dies", died[0]) if died else None)
+
+    monkeypatch.setattr("tests.simulation.shrink.tell", lambda _, *, only: forbids(only))
+    found = shrunk(forbids(None), seconds=60)  # type: ignore[arg-type] # a Told
+    assert f"python -m tests.simulation --seed {seed} --only" in found
+    assert "with 2 things taking part" in found
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+def test_the_judges_slots_are_those_of_the_product(base: int) -> None:
+    """Written apart, by a plain scan: they agree around changes of clocks."""
+    for expression, zone in {
+        (document["schedule"]["expression"], document["schedule"].get("timezone", "UTC"))
+        for seed in range(60)
+        for action in plan(seed).actions
+        if (document := action.document) is not None and document["schedule"]["type"] == "cron"
+    }:
+        schedule = {"type": "cron", "expression": expression, "timezone": zone}
+        expected = slots_between({"schedule": schedule}, base, base, base + 2 * 86_400)
+        cron, slot, found = CronExpression.of(expression, zone), base, []
+        while (slot := cron.next_after(slot) or 0) <= base + 2 * 86_400:
+            found.append(slot)
+        assert found == expected, (expression, zone)
