@@ -164,7 +164,8 @@ MUTANTS = [
         "a new schedule drops what is overdue (V11)",
         (
             "domain/commands.py",
-            "    if job.next_slot is not None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
+            "    if job.next_slot is not None:\n"
+            "        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
             "    if row is None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
         ),
     ),
@@ -173,7 +174,8 @@ MUTANTS = [
         "a cancel drops what is overdue (V11)",
         (
             "domain/commands.py",
-            "    if job.next_slot is not None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
+            "    if job.next_slot is not None:\n"
+            "        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
             "    if row is None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
         ),
     ),
