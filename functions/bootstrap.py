@@ -1,11 +1,19 @@
 """Composition root: settings → clients → adapters → what a handler needs. Made once a process, at the first event.
 
-Adapters are imported where they are used, so that each function imports no more than its own.
+Adapters are imported where they are used, so that each function imports no more than its own. Nothing that a cold
+start makes is garbage, and looking for some takes a sixth of it (docs/benchmarks.md): the collector waits until the
+end of it, and then leaves alone what is there.
 """
-# ruff: noqa: PLC0415
+# ruff: noqa: E402, PLC0415 - the collector stops before boto3 is loaded
 
 from __future__ import annotations
 
+import gc
+
+gc.disable()
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -37,6 +45,19 @@ class _EnginePorts(TypedDict):
     clock: Clock
 
 
+gc.enable()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
+
+
 @cache
 def _client(service: str) -> Any:
     return boto3.client(service, config=CALLS)  # type: ignore[call-overload]  # the stubs know literals only
@@ -65,6 +86,7 @@ def _ports(settings: ApiSettings | ExecutorSettings | SweepSettings, *, retentio
 
 
 @cache
+@_uncollected()
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
@@ -99,10 +121,11 @@ def api() -> Handler:
 
 
 @cache
+@_uncollected()
 def executor() -> Executor:
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.http_target import HttpTarget
-    from functions.adapters.lambda_target import LambdaTarget
+    from functions.adapters.lambda_target import INVOKE_CONFIG, LambdaTarget
     from functions.adapters.secret_values import SecretValues
     from functions.adapters.sqs_target import SqsTarget
     from functions.adapters.targets import TargetRouter
@@ -111,8 +134,6 @@ def executor() -> Executor:
     settings = ExecutorSettings.from_environment()
     ports = _ports(settings, retention_days=settings.retention_days)
     clock = ports["clock"]
-    # A user's function may run as long as the job's timeout, and a call to it is never repeated by the SDK.
-    invoking = Config(connect_timeout=2, read_timeout=70, retries={"total_max_attempts": 1}, max_pool_connections=20)
     targets = TargetRouter(
         http=HttpTarget(
             guard=AddressGuard(settings.target_rules),
@@ -121,7 +142,7 @@ def executor() -> Executor:
             clock=clock,
         ),
         lambda_=LambdaTarget(
-            boto3.client("lambda", config=invoking), jobs_function=settings.jobs_function, clock=clock
+            boto3.client("lambda", config=INVOKE_CONFIG), jobs_function=settings.jobs_function, clock=clock
         ),
         sqs=SqsTarget(_client("sqs")),
     )
@@ -129,6 +150,7 @@ def executor() -> Executor:
 
 
 @cache
+@_uncollected()
 def sweeper() -> Engine:
     from functions.settings import SweepSettings
 
@@ -137,6 +159,7 @@ def sweeper() -> Engine:
 
 
 @cache
+@_uncollected()
 def dead_letters() -> tuple[JobStore, DeadLetters, DeadLetters]:
     """Jobs, the queue of dead letters, and the queue of records that cannot be read."""
     from functions.adapters.sqs_dead_letters import SqsDeadLetters

@@ -6,7 +6,7 @@ Instants are epoch seconds, UTC. A port raises domain errors only; anything else
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -106,6 +106,14 @@ class RunHistory(Protocol):
         ...
 
 
+class ArmedHint(NamedTuple):
+    """One of many hints that are armed together."""
+
+    hint: Hint
+    due_at: int
+    priority: Priority
+
+
 class Timetable(Protocol):
     """Delayed hints: the queue's own delay up to 15 minutes, EventBridge Scheduler beyond."""
 
@@ -114,6 +122,10 @@ class Timetable(Protocol):
 
         Raises HintNotSentError: no failure to callers, the sweep brings it.
         """
+        ...
+
+    def arm_all(self, hints: Sequence[ArmedHint]) -> int:
+        """Arm many at once, those of one queue together; returns how many could not be sent: the sweep brings them."""
         ...
 
     def disarm(self, hint: Hint, *, due_at: int) -> None:

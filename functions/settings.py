@@ -12,7 +12,11 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Self
 
-TELEMETRY_VARIABLES = ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_LOG_LEVEL")
+REPAIRED = "Repaired"
+"""Metric, watched by an alarm: jobs the sweep woke, recovered or quarantined. Above zero for long, hints get lost."""
+FAILED_VISITS = "FailedVisits"
+"""Metric, watched by an alarm: jobs the sweep could not look after."""
+TELEMETRY_VARIABLES = ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_LOG_LEVEL", "POWERTOOLS_METRICS_NAMESPACE")
 """Every function has these beside its settings; Powertools' logger reads them itself."""
 
 
@@ -37,7 +41,7 @@ class RunQueues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerLimits:
-    """What one caller may do (DESIGN.md section 5)."""
+    """What one caller may do (docs/http-api.md)."""
 
     writes_per_minute: int
     reads_per_minute: int

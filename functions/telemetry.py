@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger
 
+from functions.settings import FAILED_VISITS, REPAIRED
+
 if TYPE_CHECKING:
     from aws_lambda_powertools import Metrics
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -19,17 +21,12 @@ if TYPE_CHECKING:
     from functions.usecases.executor import Handled
     from functions.usecases.sweep import Swept
 
-NAMESPACE = "Gnomon"
-
 START_LATENESS = "StartLateness"
 """Milliseconds from a slot, or a retry's instant, to the start of its attempt."""
 ATTEMPTS = "Attempts"
 FAILED_ATTEMPTS = "FailedAttempts"
 SWEPT = "Swept"
 """Jobs a tick of the sweep looked at."""
-REPAIRED = "Repaired"
-"""Jobs the sweep woke, recovered or quarantined: above zero for long, hints are being lost."""
-FAILED_VISITS = "FailedVisits"
 DEAD_LETTERS = "DeadLetters"
 
 
@@ -41,10 +38,13 @@ def logger() -> Logger:
 
 @cache
 def metrics() -> Metrics:
-    """The function's metrics, in CloudWatch's embedded format; `flush_metrics` writes one line a batch."""
+    """The function's metrics, in CloudWatch's embedded format; `flush_metrics` writes one line a batch.
+
+    Their namespace is the stage's own, so that two stages of one account never count together.
+    """
     from aws_lambda_powertools import Metrics  # noqa: PLC0415 - the API counts nothing, and need not import it
 
-    return Metrics(namespace=NAMESPACE)
+    return Metrics()
 
 
 def begin(context: LambdaContext) -> None:
@@ -70,8 +70,8 @@ def hint_handled(hint: Hint, handled: Handled) -> None:
         "attempt failed",
         extra={
             "executionId": execution.id,
+            # Not its message, which quotes the target's answer: that is for whoever may read the job's history.
             "error": execution.error.code,
-            "errorMessage": execution.error.message,
             "final": execution.final,
             "reason": execution.reason,
             "nextRetryAt": execution.next_retry_at,

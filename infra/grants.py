@@ -4,6 +4,8 @@ The statement's id is the permission's name in the deployed role, so a test can 
 Resources are named here and resolved by the stack; a name with `/` is an index of a table.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,6 +21,10 @@ class Grant(NamedTuple):
     """The key may be used only through this service."""
     passed_to: str | None = None
     """The role may be passed to this service only."""
+
+    def also_called(self, aliases: Mapping[str, str]) -> Grant:
+        """The same permission where a stage's AWS knows its actions by other names besides."""
+        return self._replace(actions=(*self.actions, *(aliases[name] for name in self.actions if name in aliases)))
 
 
 _RUN_QUEUES = ("queue:high", "queue:normal", "queue:low")

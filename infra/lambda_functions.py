@@ -176,7 +176,9 @@ class Functions(Construct):
         """Give every function its variables, out of the values of all settings by name."""
         for module, each in self.all.items():
             each.configure(values)
-            for variable, value in zip(TELEMETRY_VARIABLES, (module, self._stage.log_level), strict=True):
+            for variable, value in zip(
+                TELEMETRY_VARIABLES, (module, self._stage.log_level, self._stage.metrics_namespace), strict=True
+            ):
                 each.function.add_environment(variable, value)
 
     def consume_runs(self, queue_arns: Mapping[str, str]) -> None:

@@ -10,10 +10,19 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from functions.settings import FAILED_VISITS, REPAIRED
 from infra.nag import acknowledge
 from infra.stage import Stage
 
 _FIVE_MINUTES = Duration.minutes(5)
+_REPAIRS = (
+    ("VisitsFail", FAILED_VISITS, "The sweep cannot look after some jobs for fifteen minutes; its log names them."),
+    (
+        "HintsGetLost",
+        REPAIRED,
+        "The sweep has repaired jobs for fifteen minutes on end: hints are lost or late, or owners of runs die.",
+    ),
+)
 
 
 class Observability(Construct):
@@ -43,10 +52,24 @@ class Observability(Construct):
         for name in ("sweep", "executor", "dead_letters"):
             self._alarm(
                 f"{_camel(name)}Fails",
-                f"The function {name} raised errors three periods in a row; its log names them.",
+                f"The function {name} raised errors for fifteen minutes; its log names them.",
                 functions[name].metric_errors(period=_FIVE_MINUTES, statistic="Sum"),
                 threshold=0,
-                periods=3 if name == "executor" else 1,
+                periods=3,
+            )
+        for alarm, metric, description in _REPAIRS:
+            self._alarm(
+                alarm,
+                description,
+                cloudwatch.Metric(
+                    namespace=stage.metrics_namespace,
+                    metric_name=metric,
+                    dimensions_map={"service": "sweep"},
+                    period=_FIVE_MINUTES,
+                    statistic="Sum",
+                ),
+                threshold=0,
+                periods=3,
             )
         for priority, queue in run_queues.items():
             self._alarm(
@@ -54,7 +77,8 @@ class Observability(Construct):
                 f"Due runs of priority {priority} wait for over five minutes: raise its concurrency in infra/stage.py, "
                 "or find what holds the executor.",
                 queue.metric_approximate_age_of_oldest_message(period=Duration.minutes(1), statistic="Maximum"),
-                threshold=300,
+                # A message's age counts from its sending, and a hint is sent up to 15 minutes before it is due.
+                threshold=900 + 300,
                 periods=3,
             )
         for name, queue in last_queues.items():

@@ -118,7 +118,7 @@ class GnomonStack(Stack):
     def _permit(self, stage: Stage, grants: Mapping[str, Sequence[Grant]]) -> None:
         resources = self._resources(stage)
         for module, each in self.functions.all.items():
-            each.permit(grants[module], resources)
+            each.permit([grant.also_called(dict(stage.action_aliases)) for grant in grants[module]], resources)
         acknowledge_wildcards(
             self.functions.executor.role,
             *(arn for arns in self._allowed(stage).values() for arn in arns),

@@ -64,11 +64,19 @@ class Stage:
     own_schedule_group: bool = True
     """Hints have an EventBridge Scheduler group of their own. Not on the emulator: whatever group a schedule is in, its
     permissions are looked up as if it was in the default one."""
+    action_aliases: tuple[tuple[str, str], ...] = ()
+    """Actions that this stage's AWS checks by another name besides: the emulator's IAM wants `sqs:SendMessageBatch` for
+    a batch, where AWS has no such action and checks `sqs:SendMessage`."""
     platform: Platform
     runtime: Literal["PYTHON_3_14"] = "PYTHON_3_14"
     architecture: Literal["ARM_64", "X86_64"] = "ARM_64"
     tracing: Literal["ACTIVE", "PASS_THROUGH"] = "ACTIVE"
     tags: tuple[tuple[str, str], ...] = field(default=(("application", "gnomon"),))
+
+    @property
+    def metrics_namespace(self) -> str:
+        """Where CloudWatch keeps this stage's own metrics."""
+        return f"Gnomon/{self.name}"
 
 
 _ALLOWED_NAMES = ("gnomon-",)
@@ -82,6 +90,7 @@ LOCAL = Stage(
     log_level="INFO",
     enforce_ssl=False,
     cli_credentials=True,
+    action_aliases=(("sqs:SendMessage", "sqs:SendMessageBatch"),),
     multi_factor="OPTIONAL",
     alarm_topic=False,
     gateway_rate=10_000,

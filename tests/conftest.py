@@ -12,6 +12,7 @@ import boto3
 import pytest
 import pytest_socket
 from botocore.config import Config
+from hypothesis import settings
 from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 REGION = "eu-central-1"
 
+# A busy machine is no wrong answer: an example may take as long as it takes.
+settings.register_profile("gnomon", deadline=None)
+settings.load_profile("gnomon")
+
 
 @pytest.fixture(autouse=True)
 def _no_aws_environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +38,7 @@ def _no_aws_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
         if name.startswith("AWS_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Gnomon/test")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
 

@@ -22,6 +22,8 @@ from tests.faults import Crash
 
 VISIBILITY = 540
 """Seconds after which a message comes back that was taken and not deleted."""
+MAX_RECEIVES = 5
+"""Deliveries after which the run queue gives a message to its dead-letter queue."""
 SCHEDULER = Caller(id="alice", owner="team-a", roles=frozenset({Role.SCHEDULER}))
 ADMIN = Caller(id="root", owner="root", roles=frozenset({Role.ADMIN}))
 VIEWER = Caller(id="victor", owner="victor", roles=frozenset({Role.VIEWER}))
@@ -47,6 +49,7 @@ class Driver:
         self.world = world or World()
         self.sweeps = sweeps
         self.handled: list[Handled] = []
+        self.dead_messages: list[Delivery] = []
         self.crashes = 0
         marks = itertools.count(1)
         shared: dict[str, Any] = {
@@ -81,13 +84,21 @@ class Driver:
             handled = handle_hint(self.executor, delivery.hint)
         except Crash:
             self.crashes += 1
-            self.world.timetable.duplicate(delivery, later=self.clock.now() - delivery.visible_at + VISIBILITY)
+            self._comes_back(delivery)
             return None
         except GnomonError:
-            self.world.timetable.duplicate(delivery, later=self.clock.now() - delivery.visible_at + VISIBILITY)
+            self._comes_back(delivery)
             return None
         self.handled.append(handled)
         return handled
+
+    def _comes_back(self, delivery: Delivery) -> None:
+        """A message that was not deleted is visible again after a while, but not for ever."""
+        if delivery.receives >= MAX_RECEIVES:
+            self.dead_messages.append(delivery)
+            return
+        later = self.clock.now() - delivery.visible_at + VISIBILITY
+        self.world.timetable.duplicate(delivery, later=later).receives += 1
 
     def deliver_hint(self, hint: Hint) -> Handled | None:
         """A message that nobody armed: a very late copy."""
@@ -114,7 +125,7 @@ class Driver:
         for _ in range(limit):
             visible = self.world.timetable.next_visible()
             at = min(visible if visible is not None else instant, self._next_sweep if self.sweeps else instant)
-            if at > instant or (visible is None and not self.sweeps) or at >= instant:
+            if at >= instant:
                 break
             clock.time = max(clock.time, at)
             if self.sweeps and self._next_sweep <= clock.time:

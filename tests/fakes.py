@@ -31,7 +31,7 @@ from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
-from functions.ports import Allowance, Claim, Page
+from functions.ports import Allowance, ArmedHint, Claim, Page
 from tests.faults import Faults
 
 if TYPE_CHECKING:
@@ -308,6 +308,8 @@ class Delivery:
     """When a consumer can take it."""
     schedule: str | None = None
     """Name of the schedule that brings it; None for the queue's own delay."""
+    receives: int = 1
+    """How often it was delivered, this time included."""
 
 
 class FakeTimetable:
@@ -345,6 +347,15 @@ class FakeTimetable:
                 delivery = Delivery(hint, due_at, priority, now + way.seconds)
             self.armed.append(delivery)
             self.sent.append(delivery)
+
+    def arm_all(self, hints: Sequence[ArmedHint]) -> int:
+        failed = 0
+        for hint, due_at, priority in hints:
+            try:
+                self.arm(hint, due_at=due_at, priority=priority)
+            except HintNotSentError:
+                failed += 1
+        return failed
 
     def disarm(self, hint: Hint, *, due_at: int) -> None:
         name = one_time_schedule(hint, due_at=due_at).name
@@ -425,7 +436,7 @@ class FakeTargets:
 
 
 class InMemoryRateLimits:
-    """Token buckets per caller. The defaults are DESIGN.md's."""
+    """Token buckets per caller. The defaults are those of docs/http-api.md."""
 
     def __init__(
         self,

@@ -51,6 +51,11 @@ class Faults:
     _count: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def count(self) -> int:
+        """Mutations so far, refused ones too."""
+        return self._count
+
     def disarm(self) -> None:
         """No fault from here on; what happened so far stays to be read."""
         self.crash_before = self.crash_after = self.lose_answer = self.on_step = self.meanwhile = None

@@ -27,7 +27,7 @@ from tests.factories import NOW, make_document
 
 LEASE = 60 + 15
 PROMISE = LEASE + 120
-"""Seconds by which a lost thing is late at most: lease + 2 minutes (DESIGN.md section 3)."""
+"""Seconds by which a lost thing is late at most: lease + 2 minutes (docs/architecture.md)."""
 ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
 AT = NOW + 10
 MINUTELY = {"type": "cron", "expression": "* * * * *"}

@@ -10,6 +10,8 @@ from functions.domain.outcome import TargetAnswer
 
 MESSAGE_CHARACTERS = 1_000
 """Longest message of an error."""
+CODE_CHARACTERS = 128
+"""Longest error code: it stands in the job's row too."""
 
 _RETRYABLE_4XX = frozenset({408, 425, 429})
 _LONGEST_WAIT = 10**9
@@ -20,7 +22,7 @@ def completed(result: str | None) -> TargetAnswer:
 
 
 def failed(code: str, message: str, *, retryable: bool = True, retry_after: int | None = None) -> TargetAnswer:
-    error = ExecutionError(code=code, message=_cut(message))
+    error = ExecutionError(code=_cut(code, CODE_CHARACTERS), message=_cut(message, MESSAGE_CHARACTERS))
     return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=retryable, retry_after=retry_after)
 
 
@@ -30,7 +32,7 @@ def timed_out(seconds: int) -> TargetAnswer:
 
 
 def is_retryable_status(status: int) -> bool:
-    """Whether an HTTP status may be answered by a retry: not 4xx, except 408, 425 and 429 (DESIGN.md section 4)."""
+    """Whether an HTTP status may be answered by a retry: not 4xx, except 408, 425 and 429 (docs/job-lifecycle.md)."""
     return not 400 <= status < 500 or status in _RETRYABLE_4XX
 
 
@@ -46,5 +48,8 @@ def retry_after(value: str | None, *, now: float) -> int | None:
     return max(0, min(round(at - now), _LONGEST_WAIT))
 
 
-def _cut(message: str) -> str:
-    return message if len(message) <= MESSAGE_CHARACTERS else f"{message[: MESSAGE_CHARACTERS - 1]}…"
+def _cut(text: str, characters: int) -> str:
+    """At most so many characters, all of which can be stored: lone surrogates, as Python makes of file names that are
+    no UTF-8, become `?`."""
+    shown = text if len(text) <= characters else f"{text[: characters - 1]}…"
+    return shown.encode("utf-8", "replace").decode()

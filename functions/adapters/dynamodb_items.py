@@ -27,6 +27,7 @@ from functions.adapters.dynamodb_keys import (
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
+from functions.domain.ids import is_slot_id
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 DAY = 86_400
 DELETED_JOB_DAYS = 30
 """How long the row of a deleted job can still be read."""
+
+LARGEST_NUMBER = 10**11
+"""Largest number of a row, as an instant in the year 5138: two of them still make a date."""
 
 _REQUIRED = object()
 _NO_RUNS: Mapping[str, ActiveRun] = MappingProxyType({})
@@ -52,9 +56,23 @@ class _Field(NamedTuple):
     default: Any = None
 
 
+def _in_range(value: float) -> Any:
+    """Instants and counters: what is beyond could be read, and would then break every answer that shows it."""
+    if not 0 <= value <= LARGEST_NUMBER:
+        raise ValueError(f"{value} is not between 0 and {LARGEST_NUMBER}")
+    return value
+
+
+def _slot(value: str) -> str:
+    if not is_slot_id(value):
+        raise ValueError(f"{value!r:.64} is no slot id")
+    return value
+
+
 _TEXT = _Kind(text, lambda value: str(value["S"]))
-_INT = _Kind(number, lambda value: int(value["N"]))
-_FLOAT = _Kind(number, lambda value: float(value["N"]))
+_SLOT_ID = _Kind(text, lambda value: _slot(value["S"]))
+_INT = _Kind(number, lambda value: _in_range(int(value["N"])))
+_FLOAT = _Kind(number, lambda value: _in_range(float(value["N"])))
 _FLAG = _Kind(lambda value: {"BOOL": value}, lambda value: bool(value["BOOL"]))
 
 
@@ -102,7 +120,7 @@ _RUN_FIELDS = (
 _RUN = _map(ActiveRun, _RUN_FIELDS)
 _RUNS = _Kind(
     lambda runs: {"M": {slot_id: _RUN.write(run) for slot_id, run in runs.items()}},
-    lambda value: MappingProxyType({slot_id: _RUN.read(run) for slot_id, run in value["M"].items()}),
+    lambda value: MappingProxyType({_slot(slot_id): _RUN.read(run) for slot_id, run in value["M"].items()}),
 )
 _GAP_FIELDS = (
     _Field("first", "from", _INT, _REQUIRED),
@@ -112,7 +130,7 @@ _GAP_FIELDS = (
 )
 _GAP = _map(Gap, _GAP_FIELDS)
 _LAST_RUN_FIELDS = (
-    _Field("slot_id", "slot", _TEXT, _REQUIRED),
+    _Field("slot_id", "slot", _SLOT_ID, _REQUIRED),
     _Field("attempt", "n", _INT, _REQUIRED),
     _Field("outcome", "o", _enum(Outcome), _REQUIRED),
     _Field("fence", "f", _INT, 0),

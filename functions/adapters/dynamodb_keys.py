@@ -1,4 +1,4 @@
-"""Names of keys and indexes of the four tables, and the one place that builds and parses them (DESIGN.md section 6).
+"""Names of keys and indexes of the four tables, and the one place that builds and parses them (docs/architecture.md).
 
 | table        | partition | sort                                                 | indexes (keys only)              |
 |--------------|-----------|------------------------------------------------------|----------------------------------|
@@ -13,9 +13,13 @@ The attribute `ttl` of every table is the epoch second after which DynamoDB may 
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
 from collections.abc import Mapping
 from typing import Any
+
+from functions.domain.errors import InvalidFieldError
+from functions.domain.ids import is_slot_id
 
 AttributeValue = Mapping[str, Any]
 """DynamoDB's typed value: `{"S": "text"}`, `{"N": "1"}`, `{"M": {…}}`."""
@@ -23,12 +27,14 @@ Item = Mapping[str, AttributeValue]
 
 ATTENTION_INDEX = "attention"
 OWNER_INDEX = "owner"
-DEAD_LETTER_INDEX = "dead"
 
 SHARDS = 8
 """Partitions of the attention index: each takes 1 000 write units a second (DynamoDB quotas)."""
 DEAD_LETTERS = "d"
 """Partition of the index of dead letters."""
+
+_OWNER_PLACE = re.compile(r"\d{10}#[0-9a-f-]{36}", re.ASCII)
+_HISTORY_PLACE = re.compile(r"\d{10}(m[a-z2-7]{8})?-\d{4}", re.ASCII)
 
 
 def text(value: str) -> dict[str, Any]:
@@ -78,7 +84,11 @@ def owner_place(created_at: int, job_id: str) -> str:
 
 
 def owner_start_key(owner: str, place: str) -> dict[str, Any]:
-    """Where a query of the owner index goes on: the place is the cursor's, the owner the request's."""
+    """Where a query of the owner index goes on: the place is the cursor's, the owner the request's.
+
+    Raises InvalidFieldError("cursor", …) for what is no place: DynamoDB would refuse it in words of its own.
+    """
+    _must_be_place(place, _OWNER_PLACE)
     return state_key(place.split("#", 1)[1]) | {"ow": text(owner), "oc": text(place)}
 
 
@@ -94,6 +104,8 @@ def gap_key(job_id: str, first: int) -> dict[str, Any]:
 
 
 def history_start_key(job_id: str, place: str) -> dict[str, Any]:
+    """Where a query of a job's history goes on; raises InvalidFieldError("cursor", …) for what is no place."""
+    _must_be_place(place, _HISTORY_PLACE)
     return {"jobId": text(job_id), "sk": text(place)}
 
 
@@ -104,7 +116,14 @@ def history_place(item: Item) -> str:
 def split_history_place(place: str) -> tuple[str, int]:
     """Slot id and attempt, 0 for a gap; raises ValueError."""
     slot_id, attempt = place.rsplit("-", 1)
+    if not is_slot_id(slot_id):
+        raise ValueError(f"{slot_id!r:.64} is no slot id")
     return slot_id, int(attempt)
+
+
+def _must_be_place(place: str, form: re.Pattern[str]) -> None:
+    if not form.fullmatch(place):
+        raise InvalidFieldError("cursor", "This is no cursor of this list: begin without one.")
 
 
 # --- Idempotency, Coordination ---

@@ -142,6 +142,6 @@ def _handled(answer: bytes) -> TargetAnswer:
 def _object(answer: bytes) -> dict[str, Any]:
     try:
         value = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -12,17 +12,19 @@ from functions.domain.hint import Hint, write_hint
 from functions.domain.timing import OneTimeSchedule, QueueDelay, one_time_schedule, route, schedule_expression
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mypy_boto3_scheduler import EventBridgeSchedulerClient
     from mypy_boto3_sqs import SQSClient
 
     from functions.domain.definition import Priority
-    from functions.ports import Clock
+    from functions.ports import ArmedHint, Clock
 
 
 logger = logging.getLogger(__name__)
 
+BATCH_MESSAGES = 10
+"""Messages in one SendMessageBatch (SQS quotas)."""
 DELIVERY_TRIES = 3
 DELIVERY_SECONDS = 600
 """How long EventBridge Scheduler tries to put a hint into its queue; later the sweep brings it."""
@@ -66,6 +68,39 @@ class SqsTimetable:
                 self._schedule(hint, way, queue)
         except (ClientError, BotoCoreError) as error:
             raise HintNotSentError from error
+
+    def arm_all(self, hints: Sequence[ArmedHint]) -> int:
+        now = self._clock.now()
+        near: dict[Priority, list[tuple[Hint, int]]] = {}
+        failed = 0
+        for hint, due_at, priority in hints:
+            way = route(hint, due_at=due_at, now=now)
+            if isinstance(way, QueueDelay):
+                near.setdefault(priority, []).append((hint, way.seconds))
+                continue
+            try:
+                self._schedule(hint, way, self._queues[priority])
+            except (ClientError, BotoCoreError):
+                failed += 1
+        for priority, delayed in near.items():
+            for start in range(0, len(delayed), BATCH_MESSAGES):
+                failed += self._send_batch(self._queues[priority], delayed[start : start + BATCH_MESSAGES])
+        return failed
+
+    def _send_batch(self, queue: RunQueue, delayed: Sequence[tuple[Hint, int]]) -> int:
+        """Send up to 10 messages in one request; returns how many were not taken."""
+        try:
+            answer = self._sqs.send_message_batch(
+                QueueUrl=queue.url,
+                Entries=[
+                    {"Id": str(index), "MessageBody": write_hint(hint), "DelaySeconds": seconds}
+                    for index, (hint, seconds) in enumerate(delayed)
+                ],
+            )
+        except (ClientError, BotoCoreError):
+            logger.warning("%s hints were not sent", len(delayed), exc_info=True)
+            return len(delayed)
+        return len(answer.get("Failed", []))
 
     def disarm(self, hint: Hint, *, due_at: int) -> None:
         schedule = one_time_schedule(hint, due_at=due_at)

@@ -13,6 +13,7 @@ from functions.api.drafts import DraftReader
 from functions.api.problems import MethodNotAllowedError, problem_body, problem_headers, problem_of
 from functions.api.request import Answer, Request
 from functions.api.route import Access, Route
+from functions.api.routes_bulk import BulkRoutes
 from functions.api.routes_documents import DocumentRoutes
 from functions.api.routes_executions import ExecutionRoutes
 from functions.api.routes_health import HealthRoutes, Probe
@@ -74,6 +75,7 @@ def _routes(jobs: JobRoutes, executions: ExecutionRoutes, health: HealthRoutes) 
     documents = DocumentRoutes(lambda: routes)
     routes = (
         *jobs.routes(),
+        *BulkRoutes(jobs.services, jobs.drafts).routes(),
         *executions.routes(),
         *ScheduleRoutes(health.clock).routes(),
         *health.routes(),
@@ -104,8 +106,9 @@ class _App:
             request.params = params
             if route.access is not Access.PUBLIC:
                 request.caller = request.authenticated()
+                creates = route.creates(request) if callable(route.creates) else route.creates
                 request.allowance = self._limits.take(
-                    request.caller.id, route.access.value, now=self._clock.now(), creations=route.creates
+                    request.caller.id, route.access.value, now=self._clock.now(), creations=creates
                 )
             if not route.any_accept:
                 request.must_accept_json()

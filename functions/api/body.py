@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_BODY_BYTES = 256 * 1024
+MAX_BULK_BODY_BYTES = 4 * 1024 * 1024
+"""Of a body with many items: an invocation takes 6 MB, the event's own text included (Lambda quotas)."""
 MAX_PAYLOAD_BYTES = 131_072
 MAX_DEPTH = 100
 MAX_INTEGER_DIGITS = 4_300
@@ -34,21 +36,21 @@ def invalid(field: str, message: str) -> InvalidRequestError:
     return InvalidRequestError((FieldProblem(field, message),))
 
 
-def read_text(body: str, *, is_base64: bool) -> str:
+def read_text(body: str, *, is_base64: bool, limit: int = MAX_BODY_BYTES) -> str:
     """The body as text; raises PayloadTooLargeError, or InvalidRequestError for what is no UTF-8."""
     if is_base64:
         try:
             raw = base64.b64decode(body, validate=True)
         except (binascii.Error, ValueError):
             raise invalid("body", "is not readable: the base64 of its transport is broken") from None
-        _must_fit(len(raw))
+        _must_fit(len(raw), limit)
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise invalid("body", f"is not UTF-8: byte {error.start} cannot be read") from None
-    _must_fit(len(body))
+    _must_fit(len(body), limit)
     if not body.isascii():
-        _must_fit(len(_encoded(body)))
+        _must_fit(len(_encoded(body)), limit)
     return body
 
 
@@ -92,9 +94,9 @@ def canonical_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _must_fit(size: int) -> None:
-    if size > MAX_BODY_BYTES:
-        raise PayloadTooLargeError(f"body: it is over the limit of {MAX_BODY_BYTES} bytes.")
+def _must_fit(size: int, limit: int) -> None:
+    if size > limit:
+        raise PayloadTooLargeError(f"body: it is over the limit of {limit} bytes.")
 
 
 def _encoded(text: str) -> bytes:

@@ -11,7 +11,7 @@ from functions.domain.errors import PreconditionFailedError
 if TYPE_CHECKING:
     from functions.domain.job import Job
 
-_OURS = re.compile(r'"(\d{1,15})\.(\d{1,15})"')
+_OURS = re.compile(r'"([0-9]{1,15})\.([0-9]{1,15})"')
 _ENTITY_TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e]*"')
 
 

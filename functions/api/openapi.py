@@ -16,6 +16,11 @@ API_VERSION = "1.0.0"
 """Version of the contract, not of a deployment."""
 
 _PATH_PARAMETERS = {"jobId": JOB_ID, "executionId": EXECUTION_ID}
+_SOURCES = {
+    "createJob": ("jobId", "$response.body#/id"),
+    "listJobHistory": ("executionId", "$response.body#/data/0/id"),
+}
+"""Whose answer has the id that other operations take, and where."""
 _ALWAYS = (400, 401, 405, 406, 429, 500, 503)
 _ALWAYS_PUBLIC = (400, 405, 406, 500)
 _BY_GATEWAY = (401, 413, 429, 500, 503)
@@ -28,7 +33,7 @@ _DESCRIPTIONS = {
     406: "Only JSON of version 1 is answered.",
     409: "The job's state does not allow it.",
     412: "The job was changed since its ETag was the one in `If-Match`.",
-    413: "The body is over 256 KB, or the payload over 131 072 bytes.",
+    413: "The body is over 256 KB (4 MB of many jobs), or the payload over 131 072 bytes.",
     415: "The body's Content-Type is not read here.",
     422: "The idempotency key was used with another body.",
     429: "Over the limit of this caller, or of the stage.",
@@ -42,6 +47,11 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, OPERATIONS[route.operation])
+        if route.operation in _SOURCES:
+            success = str(OPERATIONS[route.operation].success[0])
+            paths[route.path][route.method.lower()]["responses"][success]["links"] = _links(
+                routes, *_SOURCES[route.operation]
+            )
     return {
         "openapi": "3.1.0",
         "info": {
@@ -84,6 +94,15 @@ def _operation(route: Route, operation: Operation) -> dict[str, Any]:
             "content": dict.fromkeys(operation.body_types, content),
         }
     return described
+
+
+def _links(routes: tuple[Route, ...], parameter: str, source: str) -> dict[str, Any]:
+    """What can be called with the id that an answer has."""
+    return {
+        route.operation: {"operationId": route.operation, "parameters": {f"path.{parameter}": source}}
+        for route in routes
+        if f"{{{parameter}}}" in route.path
+    }
 
 
 def _path_parameters(path: str) -> list[Schema]:

@@ -93,6 +93,16 @@ OPERATIONS: dict[str, Operation] = {
         examples={"nightly": {"summary": "A report every night", "value": JOB_EXAMPLE}},
         errors=(403, 404, 409, 413, 415, 422),
     ),
+    "createJobs": Operation(
+        tag="jobs",
+        summary="Register up to 100 jobs",
+        success=(200, "BulkResults", "A result for each item, in their order; one that is refused hinders no other."),
+        parameters=(_KEY,),
+        body="BulkBody",
+        body_required=True,
+        examples={"two": {"summary": "Two jobs", "value": {"items": [JOB_EXAMPLE, {**JOB_EXAMPLE, "name": "again"}]}}},
+        errors=(403, 413, 415, 422),
+    ),
     "listJobs": Operation(
         tag="jobs",
         summary="List jobs, newest first",

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from functions.api.schemas import JobBody, NoFields, RetryBody
+from functions.api.schemas import BulkBody, JobBody, NoFields, RetryBody
 from functions.domain.execution import ExecutionStatus
 from functions.domain.job import JobStatus, Outcome, SkipReason
 
@@ -37,12 +37,13 @@ def ref(name: str) -> Schema:
 def schemas() -> dict[str, Schema]:
     """Every named schema."""
     _, bodies = models_json_schema(
-        [(JobBody, "validation"), (RetryBody, "validation"), (NoFields, "validation")],
+        [(JobBody, "validation"), (BulkBody, "validation"), (RetryBody, "validation"), (NoFields, "validation")],
         by_alias=True,
         ref_template="#/components/schemas/{model}",
     )
     named: dict[str, Schema] = {name: _untitled(schema) for name, schema in bodies["$defs"].items()}
     named["JobPatch"] = _patch(named["JobBody"])
+    named["BulkBody"]["properties"]["items"]["items"] = ref("JobBody")
     return named | _answers(named["JobBody"])
 
 
@@ -112,6 +113,17 @@ def _answers(body: Schema) -> dict[str, Schema]:
         ),
         "JobSummary": _object(summary, optional=tuple(registered), description="A job without its payload."),
         "JobList": _list_of("JobSummary"),
+        "BulkResults": _object({"data": {"type": "array", "items": ref("BulkResult")}}),
+        "BulkResult": _object(
+            {
+                "index": {"type": "integer", "minimum": 0, "description": "Place of the item in the request."},
+                "status": {"type": "integer", "description": "What `POST /v1/jobs` would answer for it alone."},
+                "job": ref("JobSummary"),
+                "error": ref("Problem"),
+            },
+            optional=("job", "error"),
+            description="The job that was made, or why it was refused.",
+        ),
         "ActiveRun": _object(
             {
                 "runId": RUN_ID,
@@ -157,7 +169,8 @@ def _answers(body: Schema) -> dict[str, Schema]:
                 },
             }
         ),
-        "Error": _error(),
+        "Problem": _problem(),
+        "Error": _object({"error": ref("Problem")}),
         "GatewayError": _object(
             {"message": {"type": "string"}},
             description="What API Gateway answers by itself: a token it refuses, throttling, a body over 10 MB.",
@@ -207,9 +220,9 @@ def _skipped() -> Schema:
     )
 
 
-def _error() -> Schema:
+def _problem() -> Schema:
     detail = _object({"field": {"type": "string"}, "message": {"type": "string"}})
-    error = _object(
+    return _object(
         {
             "code": {"type": "string"},
             "message": {"type": "string"},
@@ -217,4 +230,3 @@ def _error() -> Schema:
             "requestId": {"type": "string"},
         }
     )
-    return _object({"error": error})

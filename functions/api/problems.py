@@ -84,7 +84,12 @@ def problem_of(error: Exception) -> Problem:
 
 
 def problem_body(error: Exception, request_id: str) -> str:
-    """JSON text of the error answer. A fault says nothing of its cause: that is in the log, under the request's id."""
+    """JSON text of the error answer."""
+    return json.dumps({"error": problem_view(error, request_id)}, separators=(",", ":"))
+
+
+def problem_view(error: Exception, request_id: str) -> dict[str, Any]:
+    """What a client is told. A fault says nothing of its cause: that is in the log, under the request's id."""
     problem = problem_of(error)
     details: tuple[FieldProblem, ...] = ()
     message = "Something went wrong on our side; the log has it under this request id."
@@ -98,13 +103,12 @@ def problem_body(error: Exception, request_id: str) -> str:
             message += f"; and {len(details) - 3} more"
     elif isinstance(error, GnomonError):
         message = error.message
-    body: dict[str, Any] = {
+    return {
         "code": problem.code,
         "message": message,
         "details": [{"field": detail.field, "message": detail.message} for detail in details],
         "requestId": request_id,
     }
-    return json.dumps({"error": body}, separators=(",", ":"))
 
 
 def _sentence(problem: FieldProblem) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from functions.api.body import canonical_hash, invalid, parse, read_text
+from functions.api.body import MAX_BODY_BYTES, canonical_hash, invalid, parse, read_text
 from functions.api.caller import caller_of
 from functions.api.conditional import if_match
 from functions.api.problems import NotAcceptableError, UnsupportedMediaTypeError
@@ -111,7 +111,7 @@ class Request:
         if not any(part.media in ACCEPTED and not part.refused for part in ranges):
             raise NotAcceptableError
 
-    def json(self, *types: str) -> Any:
+    def json(self, *types: str, limit: int = MAX_BODY_BYTES) -> Any:
         """The body's value, `{}` without a body; raises what body.parse raises, or UnsupportedMediaTypeError."""
         body = self._event.get("body") or ""
         if not body:
@@ -121,7 +121,7 @@ class Request:
         charset = next((part[8:].strip('"') for part in parameters if part.startswith("charset=")), "utf-8")
         if media not in allowed or charset not in ("utf-8", "utf8", "us-ascii"):
             raise UnsupportedMediaTypeError(f"This operation reads {' or '.join(allowed)} in UTF-8 only.")
-        return parse(read_text(body, is_base64=bool(self._event.get("isBase64Encoded"))))
+        return parse(read_text(body, is_base64=bool(self._event.get("isBase64Encoded")), limit=limit))
 
     def idempotency_key(self, body: Any) -> IdempotencyKey | None:
         """The key this request came with, in the scope of its caller, method and path; raises InvalidRequestError."""

@@ -29,7 +29,7 @@ class Route:
     """With parameters in braces: `/v1/jobs/{jobId}`."""
     access: Access
     answer: Callable[[Request], Answer]
-    creates: int = 0
-    """Jobs one call may create, for the daily limit."""
+    creates: Callable[[Request], int] | int = 0
+    """Jobs one call may create, for the daily limit; where it depends on the request, a function of it."""
     any_accept: bool = False
     """Answers something else than JSON."""

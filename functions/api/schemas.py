@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from functions.usecases.bulk import MAX_ITEMS
+
 MAX_TIMEOUT_SECONDS = 60
 MAX_DELAY_SECONDS = 86_400
 MAX_INTERVAL_SECONDS = 31_536_000
@@ -143,6 +145,12 @@ class JobBody(_Strict):
     spread_seconds: Annotated[int, Field(ge=0, le=MAX_INTERVAL_SECONDS)] = 0
     tags: Annotated[list[Label], Field(max_length=20)] = []
     enabled: bool = True
+
+
+class BulkBody(_Strict):
+    """What `POST /v1/jobs/bulk` takes: jobs, each checked by itself."""
+
+    items: Annotated[list[Any], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 class RetryBody(_Strict):

@@ -35,6 +35,7 @@ _MESSAGES: dict[str, Callable[[str, dict[str, Any]], str]] = {
     "greater_than_equal": lambda value, ctx: f"{value} is below the limit of {ctx['ge']}",
     "string_too_long": lambda value, ctx: f"{value} is over the limit of {ctx['max_length']} characters",
     "string_too_short": lambda value, ctx: f"{value} is below the limit of {ctx['min_length']} characters",
+    "too_short": lambda _value, ctx: f"has {ctx['actual_length']} entries, below the limit of {ctx['min_length']}",
     "too_long": lambda _value, ctx: f"has {ctx['actual_length']} entries, over the limit of {ctx['max_length']}",
     "string_pattern_mismatch": lambda value, ctx: f"{value} does not match {ctx['pattern']}",
     "literal_error": lambda value, ctx: f"{value} is not {ctx['expected']}",
@@ -66,7 +67,8 @@ def shown(value: Any) -> str:
 
 
 def _problem(finding: ErrorDetails) -> FieldProblem:
-    path = [str(part) for part in finding["loc"] if part != "[key]"]
+    # A field's name is the caller's text, too: it is cut as values are.
+    path = [str(part)[:_SHOWN] for part in finding["loc"] if part != "[key]"]
     if len(path) > 1 and path[0] in _TAGGED:
         del path[1]
     if path[:2] == ["target", "headers"]:

@@ -28,9 +28,19 @@ def job_text(job: Job) -> str:
 
 def jobs_text(page: Page[Job]) -> str:
     """A list of jobs, without payloads. One whose definition cannot be read is shown without it."""
-    return _page(
-        [compact(_job(job, {} if job.definition is None else job.definition.document)) for job in page.items], page
-    )
+    jobs = [_job(job, {} if job.definition is None else job.definition.document) for job in page.items]
+    return compact({"data": jobs, "pagination": _pagination(page)})
+
+
+def bulk_text(results: Iterable[tuple[int, Job | dict[str, Any]]]) -> str:
+    """A result for each item: its status, and the job without its payload, or the error."""
+    data = [
+        {"index": index, "status": status, "error": result}
+        if isinstance(result, dict)
+        else {"index": index, "status": status, "job": _job(result, result.defined.document)}
+        for index, (status, result) in enumerate(results)
+    ]
+    return compact({"data": data})
 
 
 def history_text(page: Page[HistoryEntry]) -> str:
@@ -136,8 +146,11 @@ def _attempt(job_id: str, slot: str, attempt: int) -> dict[str, Any]:
 
 
 def _page(texts: Iterable[str], page: Page[Any]) -> str:
-    pagination = {} if page.cursor is None else {"cursor": page.cursor}
-    return f'{{"data":[{",".join(texts)}],"pagination":{compact(pagination)}}}'
+    return f'{{"data":[{",".join(texts)}],"pagination":{compact(_pagination(page))}}}'
+
+
+def _pagination(page: Page[Any]) -> dict[str, str]:
+    return {} if page.cursor is None else {"cursor": page.cursor}
 
 
 def _with_raw(view: Mapping[str, Any], name: str, raw: str) -> str:

@@ -1,4 +1,4 @@
-"""Who calls, and what they may see and do (DESIGN.md section 5)."""
+"""Who calls, and what they may see and do (docs/http-api.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers' actions do to a job's row (PROTOCOL, 1.5).
+"""What callers' actions do to a job's row (docs/protocol.md, 1.5).
 
 Each raises ConflictError where the state does not allow it.
 """
@@ -52,15 +52,12 @@ def new_job(
         write_id=write_id,
         revised_by=write_id,
         definition=definition,
+        priority=definition.priority,
         spread=definition.schedule.spread_offset,
         next_slot=first,
         paused=not enabled,
     )
     return with_attention(job, int(now))
-
-
-def hints_of_new_job(job: Job) -> tuple[Due, ...]:
-    return waiting_hints(job)
 
 
 def decide_pause(job: Job, *, now: float, write_id: str) -> Write | Drop:
@@ -90,7 +87,7 @@ def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
-    row = replace(_revised(job, write_id), definition=definition, wakes=0)
+    row = replace(_revised(job, write_id), definition=definition, priority=definition.priority, wakes=0)
     flush: Gap | None = None
     hints: tuple[Due, ...] = ()
     if _reschedules(job, definition):
@@ -198,7 +195,7 @@ def decide_cancel(job: Job, *, deleted: bool, now: float, write_id: str) -> Writ
     row = _revised(job, write_id)
     flush = None
     if job.next_slot is not None:
-        row, flush = _overdue_into_gap(row, now=now)
+        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_CANCELLED, definition=job.definition)
     cancelled = job.cancelled or can_be_cancelled(job)
     row = replace(
         row,
@@ -252,10 +249,11 @@ def _reschedules(job: Job, definition: Definition) -> bool:
 def _rescheduled(job: Job, row: Job, definition: Definition, *, now: float) -> tuple[Job, Gap | None]:
     """Recompute the next slot; what was due under the old schedule is passed over, paused or not (V11)."""
     once = job.definition is not None and not job.definition.schedule.recurring
-    if once and (job.last_slot is not None or job.next_slot is None):
+    # Not by `last_slot`: that may be an instant an earlier change passed over, or a slot of an earlier schedule.
+    if once and job.next_slot is None:
         raise ConflictError("The one-time job has started: its schedule cannot be changed. Create a new job.")
     flush = None
-    if job.next_slot is not None and job.definition is not None:
+    if job.next_slot is not None:
         row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)
     row = replace(row, spread=definition.schedule.spread_offset, catch_up_to=None)
     following: int | None
@@ -292,14 +290,16 @@ def _overdue_into_gap(
     row: Job,
     *,
     now: float,
-    reason: SkipReason = SkipReason.JOB_CANCELLED,
-    definition: Definition | None = None,
+    reason: SkipReason,
+    definition: Definition | None,
 ) -> tuple[Job, Gap | None]:
-    """Put the slots from `next_slot` to now into the gap and remember the last as taken; none due: no change."""
+    """Put the slots from `next_slot` to now into the gap and remember the last as taken; none due: no change.
+
+    `definition` is the one the slots are of, None where it cannot be read.
+    """
     first, horizon = row.next_slot, int(now) - row.spread
     if first is None or first > horizon:
         return row, None
-    definition = definition or row.definition
     if definition is None:  # it cannot be read: the one slot that is known
         return replace(row, gap=Gap(first=first, last=first, count=1, reason=reason), last_slot=first), row.gap
     last = definition.schedule.last_at_or_before(horizon) if definition.schedule.recurring else first

@@ -1,6 +1,6 @@
 """What an event means for a job's row: a value with a reason, made by pure functions, applied by the use cases.
 
-Only a write that applied has effects; whoever loses the race for it sends nothing (PROTOCOL, 1.2).
+Only a write that applied has effects; whoever loses the race for it sends nothing (docs/protocol.md, 1.2).
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class Resend:
 
 
 @dataclass(frozen=True, slots=True)
-class Expire:
-    """The retry comes after its window: history ends the run first, then the row follows (PROTOCOL, A10)."""
+class Expired:
+    """The time for the run's retries is over: history ends it before its next attempt (A10)."""
 
     slot_id: str
     run: ActiveRun
 
 
-Decision = Write | Drop | Wait | Resend | Expire
+Decision = Write | Drop | Wait | Resend | Expired
 
 
 def attention_no_later(job: Job, now: int) -> int | None:
@@ -110,7 +110,8 @@ def pass_over(job: Job, schedule: Schedule, *, first: int, last: int, reason: Sk
 
     A gap is extended only for the same reason, and where no slot was started since: it ends on the last slot taken.
     """
-    count = schedule.count(first, last) if schedule.recurring else 1
+    # At least the one that is known: after an update of the time zones `first` may be no slot of the schedule any more.
+    count = max(1, schedule.count(first, last)) if schedule.recurring else 1
     old = job.gap
     if old is None:
         return Gap(first=first, last=last, count=count, reason=reason), None

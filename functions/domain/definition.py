@@ -54,6 +54,9 @@ class Definition:
     def read(cls, document: Mapping[str, Any], payload: str, *, job_id: str, created_at: int) -> Definition:
         """Read a document that was checked before it was stored; raises CorruptDefinitionError."""
         try:
+            shapes = (("name", str), ("target", Mapping), ("tags", list))
+            if not all(isinstance(document.get(field, []), shape) for field, shape in shapes):
+                raise CorruptDefinitionError
             return cls(
                 document=document,
                 payload=payload,

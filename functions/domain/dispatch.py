@@ -1,4 +1,4 @@
-"""What a hint means: start, fire, skip, queue, defer, or nothing (PROTOCOL, 1.3)."""
+"""What a hint means: start, fire, end, skip, queue, defer, or nothing (docs/protocol.md, 1.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functions.domain.decision import (
     Decision,
     Drop,
     Due,
-    Expire,
+    Expired,
     Resend,
     Wait,
     Write,
@@ -63,8 +63,8 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str) ->
     early = _early(due_at, now)
     if early is not None:
         return early
-    if run.attempt > 0 and not run.forced and job.defined.retry.is_over(slot_instant(hint.slot_id), now=now):
-        return Expire(hint.slot_id, run)
+    if _is_expired(hint.slot_id, run, job.defined, now):
+        return Expired(hint.slot_id, run)
     if _braked(job, now):
         later = _after_brake(now)
         waiting = with_run(job, hint.slot_id, replace(run, due_at=later))
@@ -72,6 +72,11 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str) ->
         return Write(job=row, reason="BRAKE", hints=(Due(hint.slot_id, hint.attempt, later),))
     started = _start(job, hint.slot_id, run, job.defined, now=now, write_id=write_id)
     return Write(job=started, reason="STARTED", starts=hint.slot_id)
+
+
+def _is_expired(slot: str, run: ActiveRun, definition: Definition, now: float) -> bool:
+    """Whether a retry comes too late for `retryWindowSeconds`, held back by a pause, say. One asked for never does."""
+    return run.attempt > 0 and not run.forced and definition.retry.is_over(slot_instant(slot), now=now)
 
 
 def _take_next(job: Job, slot: int, *, now: float, write_id: str) -> Decision:
@@ -135,8 +140,8 @@ def _begin(job: Job, slot: int, definition: Definition, *, now: float, write_id:
     flush = None
     first = job.next_slot
     if first is not None and first < slot:
-        before = definition.schedule.last_at_or_before(slot - 1)
-        gap, flush = pass_over(job, definition.schedule, first=first, last=before or first, reason=SkipReason.MISFIRE)
+        last = max(definition.schedule.last_at_or_before(slot - 1) or first, first)
+        gap, flush = pass_over(job, definition.schedule, first=first, last=last, reason=SkipReason.MISFIRE)
         job = replace(job, gap=gap)
     job = _advance(job, slot, definition, started=True)
     run = ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1 + definition.retry.max_retries, due_at=int(now))

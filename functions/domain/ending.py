@@ -93,7 +93,7 @@ def ended_from_outside(
     write_id: str,
     error: ExecutionError | None = None,
 ) -> Execution:
-    """The history row by which a caller (cancel) or a retry that came after its window ends a run.
+    """The history row by which a run is ended before its time: cancelled, or too late for another attempt.
 
     It takes the number of the running attempt, or of the one that would have come next (A10).
     """
@@ -113,8 +113,23 @@ def ended_from_outside(
     )
 
 
+def expired(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
+    """The history row that ends a run whose retry could not start within its window."""
+    message = "The retry could not start within retryWindowSeconds of its slot."
+    return ended_from_outside(
+        job_id,
+        slot,
+        run,
+        status=ExecutionStatus.FAILED,
+        reason="RETRY_WINDOW_OVER",
+        now=now,
+        write_id=write_id,
+        error=ExecutionError(code="RETRY_WINDOW_OVER", message=message),
+    )
+
+
 def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Write | Drop:
-    """Let the row follow what history says of an attempt (PROTOCOL, end step 3).
+    """Let the row follow what history says of an attempt (docs/protocol.md, 1.3).
 
     The run must still be as its decider saw it: under `fence`, running that attempt or waiting to start it. The
     history row may bear an older fence: a cancel that died after it, before the attempt started.

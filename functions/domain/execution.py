@@ -22,7 +22,7 @@ class ExecutionStatus(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionError:
     """`code`: TIMEOUT, NETWORK_ERROR, HTTP_<status>, TARGET_ERROR, HANDLER_ERROR:<class>, PAYLOAD_ERROR, WORKER_LOST,
-    QUARANTINED."""
+    RETRY_WINDOW_OVER, QUARANTINED."""
 
     code: str
     message: str

@@ -16,8 +16,9 @@ import uuid
 from typing import NamedTuple
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_SLOT = r"\d{10}(?:m[a-z2-7]{8})?"
-_EXECUTION = re.compile(rf"({_UUID})-({_SLOT})-(\d{{4}})")
+_SLOT = r"[0-9]{10}(?:m[a-z2-7]{8})?"
+_EXECUTION = re.compile(rf"({_UUID})-({_SLOT})-([0-9]{{4}})")
+_SLOT_ID = re.compile(_SLOT)
 _JOB = re.compile(_UUID)
 
 
@@ -40,6 +41,10 @@ def new_write_id() -> str:
 
 def is_job_id(text: str) -> bool:
     return _JOB.fullmatch(text) is not None
+
+
+def is_slot_id(text: str) -> bool:
+    return _SLOT_ID.fullmatch(text) is not None
 
 
 def slot_id(slot: int) -> str:

@@ -20,8 +20,8 @@ _RFC3339 = re.compile(
 
 def rfc3339(instant: float) -> str:
     """The instant as `2027-01-31T14:59:42Z`, or `…:42.123Z` where it has a fraction (rounded to milliseconds)."""
-    whole, thousandths = divmod(round(instant * 1000), 1000)
-    text = datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    whole, thousandths = (instant, 0) if isinstance(instant, int) else divmod(round(instant * 1000), 1000)
+    text = datetime.fromtimestamp(whole, UTC).isoformat().removesuffix("+00:00")
     return f"{text}.{thousandths:03d}Z" if thousandths else f"{text}Z"
 
 

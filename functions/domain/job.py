@@ -173,7 +173,7 @@ class Job:
         return self.paused and not run.manual
 
     def bound(self, now: int) -> int | None:
-        """The instant by which somebody must look at this row; None when it is at rest (PROTOCOL, 1.2)."""
+        """The instant by which somebody must look at this row; None when it is at rest (docs/protocol.md, 1.2)."""
         looks = [run.lease_expires_at for run in self.runs.values() if run.state is RunState.RUNNING]
         looks += [
             (run.due_at or now) + HINT_SLACK
@@ -191,12 +191,13 @@ class Job:
     def status(self) -> JobStatus:
         if self.cancelled:
             return JobStatus.CANCELLED
-        states = {run.state for run in self.runs.values()}
-        if RunState.RUNNING in states:
-            return JobStatus.RUNNING
-        waiting = [run for run in self.runs.values() if run.state is RunState.WAITING]
-        if any(run.attempt > 0 and not self.holds(run) for run in waiting):
-            return JobStatus.RETRYING
+        if self.runs:  # Most jobs of a list have none.
+            states = {run.state for run in self.runs.values()}
+            if RunState.RUNNING in states:
+                return JobStatus.RUNNING
+            waiting = [run for run in self.runs.values() if run.state is RunState.WAITING]
+            if any(run.attempt > 0 and not self.holds(run) for run in waiting):
+                return JobStatus.RETRYING
         if self.runs or self.next_slot is not None:
             return JobStatus.PAUSED if self.paused else JobStatus.SCHEDULED
         if self.last_run is None or self.last_run.outcome is Outcome.COMPLETED:

@@ -1,4 +1,4 @@
-"""Whether and when a failed attempt is repeated (DESIGN.md section 4)."""
+"""Whether and when a failed attempt is repeated (docs/job-lifecycle.md)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from functions.domain.errors import InvalidFieldError
-from functions.domain.target_url import UrlRules, check_url, one_of, shown_value
+from functions.domain.target_url import UrlRules, check_url, one_of, parse_url, shown_value
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of an `http` target, POST by default. GET carries no body, and then the payload is not sent."""
@@ -143,7 +143,8 @@ def unmasked(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str,
     """`new` with each `***` of a sensitive header replaced by the value `old` has for it.
 
     For a client that sends back what it was shown. Raises InvalidFieldError where `old` (None for a new job) has
-    no plain value of that header.
+    no plain value of that header, or leads to another origin: whoever may change a job but was never shown the value
+    must not have it sent elsewhere.
     """
     target = dict(new)
     headers = new.get("headers")
@@ -155,9 +156,11 @@ def unmasked(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str,
     for name, value in headers.items():
         restored[name] = value
         if value == MASK and is_sensitive(name):
+            field = f"target.headers.{name}"
             if (kept := known.get(name.lower())) is None:
-                field = f"target.headers.{name}"
                 raise InvalidFieldError(field, f"{field} is {MASK}, and there is no stored value it could stand for.")
+            if parse_url(new.get("url")).origin != parse_url((old or {}).get("url")).origin:
+                raise InvalidFieldError(field, f"{field} is {MASK}, but the URL leads elsewhere now: write the value.")
             restored[name] = kept
     target["headers"] = restored
     return target

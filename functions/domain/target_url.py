@@ -82,6 +82,8 @@ class TargetUrl(NamedTuple):
     @property
     def address(self) -> Address | None:
         """The host, where it is an address and no name."""
+        if ":" not in self.host and not self.host[-1:].isdigit():
+            return None  # What the exception below says too, more slowly.
         try:
             return ipaddress.ip_address(self.host)
         except ValueError:

@@ -1,4 +1,4 @@
-"""Which way a hint takes to be delivered when it is due (DESIGN.md section 3)."""
+"""Which way a hint takes to be delivered when it is due (docs/architecture.md)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What the sweep does for a row whose attention is due (PROTOCOL, 1.4): the first line that applies."""
+"""What the sweep does for a row whose attention is due (docs/protocol.md, 1.4): the first line that applies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from functions.domain.decision import Drop, Due, Write, waiting_hints, with_attention, without_run
-from functions.domain.ending import released
+from functions.domain.ending import ended_from_outside, released
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import slot_id
 from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
@@ -68,16 +68,14 @@ def quarantined(job: Job, slot: str, run: ActiveRun, *, now: float, write_id: st
     message = (
         f"Woken {MAX_WAKES} times without a start: the job's stored definition cannot be read, or no function can."
     )
-    return Execution(
-        job_id=job.id,
-        slot_id=slot,
-        attempt=run.attempt + 1,
+    return ended_from_outside(
+        job.id,
+        slot,
+        run,
         status=ExecutionStatus.FAILED,
-        final=True,
-        fence=run.fence,
-        write_id=write_id,
-        completed_at=round(now, 3),
         reason="QUARANTINED",
+        now=now,
+        write_id=write_id,
         error=ExecutionError(code="QUARANTINED", message=message),
     )
 

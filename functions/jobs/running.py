@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from functions.jobs.registry import NonRetryable, Run, find, load
@@ -34,11 +35,13 @@ def run(event: Mapping[str, Any], *, encode: Callable[[Any], str]) -> dict[str, 
         result = find(event["handler"])(event["payload"], _run_of(event))
         return {"result": _encoded(result, encode)}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - users' code: its exception is the attempt's error
-        _log.exception("handler %s failed in run %s", event["handler"], event["runId"])
+        # Not `exception`: neither Lambda's log nor a test runner's report takes a lone surrogate.
+        trace = _sendable(traceback.format_exc())
+        _log.error("handler %s failed in run %s\n%s", event["handler"], event["runId"], trace)
         return {
             "error": {
                 "type": type(error).__name__,
-                "message": str(error)[:_MESSAGE_CHARACTERS],
+                "message": _sendable(str(error)[:_MESSAGE_CHARACTERS]),
                 "retryable": not isinstance(error, NonRetryable),
             }
         }
@@ -50,6 +53,11 @@ def _run_of(event: Mapping[str, Any]) -> Run:
     return Run(
         job_id=event["jobId"], run_id=event["runId"], attempt=event["attempt"], scheduled_for=event["scheduledFor"]
     )
+
+
+def _sendable(text: str) -> str:
+    """Without lone surrogates, of which Lambda sends and logs none: Python makes them of file names not in UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _encoded(result: Any, encode: Callable[[Any], str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from functions.domain.caller import Caller
@@ -16,8 +17,9 @@ from functions.domain.commands import (
 )
 from functions.domain.decision import Drop, Write
 from functions.domain.ending import ended_from_outside
-from functions.domain.errors import ConflictError, NotFoundError, UnavailableError
+from functions.domain.errors import ConflictError, NotFoundError, PreconditionFailedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.ids import execution_id as attempt_id
 from functions.domain.ids import parse_execution_id
 from functions.domain.job import ActiveRun, Job, RunState
 from functions.usecases.executor import follow
@@ -29,13 +31,15 @@ from functions.usecases.writing import TRIES, Applied, apply, send
 def pause_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
-    return _done(services, job, apply(services, job, lambda row, mark: decide_pause(row, now=now, write_id=mark)))
+    decide = _as_allowed(caller, if_match, lambda row, mark: decide_pause(row, now=now, write_id=mark))
+    return _done(services, job, apply(services, job, decide))
 
 
 def resume_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
-    return _done(services, job, apply(services, job, lambda row, mark: decide_resume(row, now=now, write_id=mark)))
+    decide = _as_allowed(caller, if_match, lambda row, mark: decide_resume(row, now=now, write_id=mark))
+    return _done(services, job, apply(services, job, decide))
 
 
 def execute_job(
@@ -63,8 +67,8 @@ def execute_job(
         return decide_execute(row, slot, now=now, write_id=mark)
 
     try:
-        return _done(services, job, apply(services, job, decide))
-    except ConflictError:
+        return _done(services, job, apply(services, job, _as_allowed(caller, if_match, decide)))
+    except (ConflictError, NotFoundError, PreconditionFailedError):
         if key is not None and claim is not None and not replayed:
             services.idempotency.release(key.scope, key.key, claim)
         raise
@@ -86,17 +90,24 @@ def retry_job(
     key: IdempotencyKey | None = None,
     if_match: int | None = None,
 ) -> Job:
-    """Retry the run that waits for its retry, or the last one, which failed. Raises ConflictError for any other."""
+    """Retry the run that waits for its retry, or the last one, which failed. Raises ConflictError for any other.
+
+    With a key the attempt that would follow is kept under it: the same request again retries unless that one was made.
+    """
     job = _ended(services, _changeable(services, caller, job_id, if_match))
     now = services.clock.now()
     claim = None
     if key is not None:
-        claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=["-"], now=now)
-        if claim.replayed:
+        ids = [_next_attempt(job, now)]
+        claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=ids, now=now)
+        if claim.replayed and _was_retried(services, job, claim.ids[0]):
             return job
+    decide = _as_allowed(
+        caller, if_match, lambda row, mark: decide_retry(row, delay=delay_seconds, now=now, write_id=mark)
+    )
     try:
-        decided = apply(services, job, lambda row, mark: decide_retry(row, delay=delay_seconds, now=now, write_id=mark))
-    except ConflictError:
+        decided = apply(services, job, decide)
+    except (ConflictError, NotFoundError, PreconditionFailedError):
         if key is not None and claim is not None:
             services.idempotency.release(key.scope, key.key, claim)
         raise
@@ -113,18 +124,39 @@ def _ended(services: Services, job: Job) -> Job:
     return job
 
 
+def _next_attempt(job: Job, now: float) -> str:
+    """The id of the execution that a forced retry would make of this row; the job's own where it would make none."""
+    try:
+        due = decide_retry(job, delay=0, now=now, write_id="").hints[0]
+    except ConflictError:
+        return job.id
+    return attempt_id(job.id, due.slot_id, due.attempt)
+
+
+def _was_retried(services: Services, job: Job, execution: str) -> bool:
+    """Whether this attempt was asked for: it waits because a caller said so, runs, or is in history."""
+    key = parse_execution_id(execution)
+    if key is None:
+        return False
+    run = job.runs.get(key.slot_id)
+    if run is not None and (run.attempt >= key.attempt or (run.manual and run.attempt + 1 == key.attempt)):
+        return True
+    return services.history.get(*key) is not None
+
+
 def cancel_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
     """Cancel the job: final at once, its running attempts too. Raises ConflictError when it is over."""
-    return _cancel(services, _changeable(services, caller, job_id, if_match), deleted=False)
+    return _cancel(services, caller, job_id, if_match, deleted=False)
 
 
 def delete_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> None:
     """Cancel what is left of the job and mark it deleted; its row goes by TTL."""
-    _cancel(services, _changeable(services, caller, job_id, if_match), deleted=True)
+    _cancel(services, caller, job_id, if_match, deleted=True)
 
 
-def _cancel(services: Services, job: Job, *, deleted: bool) -> Job:
+def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | None, *, deleted: bool) -> Job:
     """History says CANCELLED of each run first; a run that history knows to have ended otherwise ends so (V4)."""
+    job = _changeable(services, caller, job_id, if_match)
     for _ in range(TRIES):
         now, mark = services.clock.now(), services.new_write_id()
         job, settled = _cancel_runs(services, job, now=now, mark=mark)
@@ -140,6 +172,7 @@ def _cancel(services: Services, job: Job, *, deleted: bool) -> Job:
         decided = apply(services, job, decide)
         if isinstance(decided, Job):
             job = decided
+            must_change(caller, job, if_match)
             continue
         if isinstance(decided, Drop):
             return job if job.cancelled else load_job(services, job.id)
@@ -204,6 +237,18 @@ def _changeable(services: Services, caller: Caller, job_id: str, if_match: int |
     job = load_job(services, job_id)
     must_change(caller, job, if_match)
     return job
+
+
+def _as_allowed(
+    caller: Caller, if_match: int | None, decide: Callable[[Job, str], Write | Drop]
+) -> Callable[[Job, str], Write | Drop]:
+    """`decide`, but only for a row that the caller may change: the one that won a race is another than was loaded."""
+
+    def checked(row: Job, mark: str) -> Write | Drop:
+        must_change(caller, row, if_match)
+        return decide(row, mark)
+
+    return checked
 
 
 def _done(services: Services, job: Job, decided: Applied | Drop) -> Job:

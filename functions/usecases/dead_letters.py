@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution
 from functions.domain.ids import slot_instant
 from functions.domain.instants import rfc3339
+from functions.domain.job import Job
 from functions.domain.target import masked_target
 from functions.ports import DeadLetters, JobStore
 
@@ -24,8 +26,16 @@ def announce_dead_letters(jobs: JobStore, letters: DeadLetters, executions: Iter
     return len(messages)
 
 
+def _job_of(jobs: JobStore, execution: Execution) -> Job | None:
+    """None where its row cannot be read, which is no reason to keep silent about the run."""
+    try:
+        return jobs.get(execution.job_id)
+    except CorruptDefinitionError:
+        return None
+
+
 def _message(jobs: JobStore, execution: Execution) -> dict[str, object]:
-    job = jobs.get(execution.job_id)
+    job = _job_of(jobs, execution)
     error = execution.error
     message: dict[str, object] = {
         "version": VERSION,

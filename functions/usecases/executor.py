@@ -1,17 +1,18 @@
-"""A hint arrives: start what it names, call the target, record what came of it (PROTOCOL, 1.3)."""
+"""A hint arrives: start what it names, call the target, record what came of it (docs/protocol.md, 1.3)."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
-from functions.domain.decision import Drop, Due, Expire, Resend, Wait
+from functions.domain.decision import Drop, Due, Expired, Resend, Wait
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, ended_from_outside, judge
-from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.ending import decide_end, expired, judge
+from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
 from functions.domain.job import Job
-from functions.domain.outcome import Invocation
+from functions.domain.outcome import Invocation, TargetAnswer
 from functions.usecases.services import Engine, Executor
 from functions.usecases.writing import Applied, apply, send
 
@@ -37,7 +38,7 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     job = executor.jobs.get(hint.job_id)
     if job is None:
         return Handled("NO_SUCH_JOB")
-    decision: Applied | Drop | Wait | Resend | Expire = Drop("EARLY")
+    decision: Applied | Drop | Wait | Resend | Expired = Drop("EARLY")
     for _ in range(_LOOKS):
         decision = apply(
             executor, job, lambda row, mark: decide_hint(row, hint, now=executor.clock.now(), write_id=mark)
@@ -48,7 +49,7 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")
-    if isinstance(decision, Expire):
+    if isinstance(decision, Expired):
         return Handled("RETRY_WINDOW_OVER", _expire(executor, job, decision))
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
@@ -61,26 +62,6 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     return Handled(decision.write.reason, _execute(executor, decision.job, slot), lateness)
 
 
-def _expire(executor: Executor, job: Job, decision: Expire) -> Execution:
-    """End a run whose retry was held up beyond its window, with the error of the attempt before."""
-    slot, run = decision.slot_id, decision.run
-    past = executor.history.get(job.id, slot, run.attempt)
-    ended = executor.history.record(
-        ended_from_outside(
-            job.id,
-            slot,
-            run,
-            status=ExecutionStatus.FAILED,
-            reason="RETRY_WINDOW_OVER",
-            now=executor.clock.now(),
-            write_id=executor.new_write_id(),
-            error=None if past is None else past.error,
-        )
-    )
-    follow(executor, job, ended, fence=run.fence)
-    return ended
-
-
 def _due_at(before: Job, slot: str) -> int:
     waiting = before.runs.get(slot)
     if waiting is not None and waiting.due_at is not None:
@@ -90,19 +71,17 @@ def _due_at(before: Job, slot: str) -> int:
 
 def _execute(executor: Executor, job: Job, slot: str) -> Execution:
     run, definition = job.runs[slot], job.defined
-    answer = executor.targets.call(
-        Invocation(
-            job_id=job.id,
-            slot_id=slot,
-            run_id=run_id(job.id, slot),
-            execution_id=execution_id(job.id, slot, run.attempt),
-            attempt=run.attempt,
-            scheduled_for=slot_instant(slot),
-            payload=definition.payload,
-            timeout_seconds=definition.timeout_seconds,
-        ),
-        dict(definition.target),
+    invocation = Invocation(
+        job_id=job.id,
+        slot_id=slot,
+        run_id=run_id(job.id, slot),
+        execution_id=execution_id(job.id, slot, run.attempt),
+        attempt=run.attempt,
+        scheduled_for=slot_instant(slot),
+        payload=definition.payload,
+        timeout_seconds=definition.timeout_seconds,
     )
+    answer = _unreadable_payload(definition.payload) or executor.targets.call(invocation, dict(definition.target))
     execution = executor.history.record(
         judge(
             job.id,
@@ -114,6 +93,25 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution:
             write_id=executor.new_write_id(),
             uniform=executor.uniform,
         )
+    )
+    follow(executor, job, execution, fence=run.fence)
+    return execution
+
+
+def _unreadable_payload(payload: str) -> TargetAnswer | None:
+    """What comes of a stored payload that is no JSON any more: it is not sent, and a retry would find it the same."""
+    try:
+        json.loads(payload)
+    except (ValueError, RecursionError):
+        error = ExecutionError(code="PAYLOAD_ERROR", message="The stored payload cannot be read.")
+        return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=False)
+    return None
+
+
+def _expire(executor: Executor, job: Job, decision: Expired) -> Execution:
+    slot, run = decision.slot_id, decision.run
+    execution = executor.history.record(
+        expired(job.id, slot, run, now=executor.clock.now(), write_id=executor.new_write_id())
     )
     follow(executor, job, execution, fence=run.fence)
     return execution

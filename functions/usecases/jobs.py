@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from functions.domain.caller import Caller, Role
-from functions.domain.commands import armed_hints, decide_change, hints_of_new_job, new_job
+from functions.domain.commands import armed_hints, decide_change, new_job
+from functions.domain.cursor import read_cursor, write_cursor
+from functions.domain.decision import waiting_hints
 from functions.domain.definition import Definition
 from functions.domain.errors import (
     ForbiddenError,
@@ -89,7 +88,7 @@ def create_job(
     job_id, replayed = services.new_job_id(), False
     try:
         check()
-        job = _drafted(services, caller, draft, job_id=job_id, now=now)
+        job = drafted(services, caller, draft, job_id=job_id, now=now)
     except InvalidFieldError:
         made = None if key is None else _made_before(services, key, now=now)
         if made is None:
@@ -99,13 +98,13 @@ def create_job(
         claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[job_id], now=now)
         job_id, replayed = claim.ids[0], claim.replayed
         if replayed:
-            job = _drafted(services, caller, draft, job_id=job_id, now=now)
+            job = drafted(services, caller, draft, job_id=job_id, now=now)
     services.owners.register(caller.owner)
     try:
         job = services.jobs.create(job)
     except JobExistsError:
         return Created(read_job(services, caller, job_id), replayed=True)
-    send(services, job, hints_of_new_job(job))
+    send(services, job, waiting_hints(job))
     return Created(job, replayed)
 
 
@@ -120,7 +119,8 @@ def _made_before(services: Services, key: IdempotencyKey, *, now: float) -> Job 
     return None if job is None or job.deleted_at is not None else job
 
 
-def _drafted(services: Services, caller: Caller, draft: JobDraft, *, job_id: str, now: float) -> Job:
+def drafted(services: Services, caller: Caller, draft: JobDraft, *, job_id: str, now: float) -> Job:
+    """The row of a new job. Raises InvalidFieldError where its schedule has no slot."""
     definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=int(now))
     return new_job(
         job_id,
@@ -157,6 +157,8 @@ def must_see(caller: Caller, job: Job) -> None:
 
 def must_change(caller: Caller, job: Job, if_match: int | None = None) -> None:
     """Raises unless the caller may change this job as it now is (`if_match`: the revision it must have)."""
+    if job.deleted_at is not None:
+        raise NotFoundError(f"There is no job {job.id}.")
     must_see(caller, job)
     caller.must_change(job.owner)
     if if_match is not None and job.revision != if_match:
@@ -214,19 +216,15 @@ def _owners_from(services: Services, at: str) -> Iterator[str]:
 
 
 def _cursor(owner: str, inner: str | None) -> str:
-    return base64.urlsafe_b64encode(json.dumps([owner, inner]).encode()).decode()
+    # The place in the owner's list is a cursor itself, and has no colon.
+    return write_cursor(f"{inner or ''}:{owner}", scope=EVERYBODY)
 
 
 def _parse_cursor(cursor: str | None) -> tuple[str, str | None]:
     if cursor is None:
         return "", None
-    try:
-        owner, inner = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-    except (ValueError, TypeError, binascii.Error) as error:
-        raise InvalidFieldError("cursor", "This is no cursor of this list: begin without one.") from error
-    if not isinstance(owner, str) or not (inner is None or isinstance(inner, str)):
-        raise InvalidFieldError("cursor", "This is no cursor of this list: begin without one.")
-    return owner, inner
+    inner, _, owner = read_cursor(cursor, scope=EVERYBODY).partition(":")
+    return owner, inner or None
 
 
 def change_job(
@@ -243,13 +241,11 @@ def change_job(
     """
     job = load_job(services, job_id)
     must_change(caller, job, if_match)
-    drafted = {job.seq: change(job)}
+    drafts = {job.seq: change(job)}
 
     def decide(row: Job, mark: str) -> Any:
-        if row.deleted_at is not None:
-            raise NotFoundError(f"There is no job {job_id}.")
         must_change(caller, row, if_match)
-        draft = drafted.get(row.seq) or change(row)
+        draft = drafts.get(row.seq) or change(row)
         definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=row.created_at)
         return decide_change(row, definition, enabled=draft.enabled, now=services.clock.now(), write_id=mark)
 

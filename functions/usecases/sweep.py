@@ -1,4 +1,4 @@
-"""The sweep: whoever should have looked at a job and did not, it looks instead (PROTOCOL, 1.4)."""
+"""The sweep: whoever should have looked at a job and did not, it looks instead (docs/protocol.md, 1.4)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from functions.usecases.writing import Applied, apply, send
 
 MAX_BACKLOG = 1_000
 """Hints waiting in the run queues beyond which the sweep adds none."""
-MAX_VISITS = 5_000
-"""Rows looked at in one tick."""
+MAX_ACTS = 5_000
+"""Jobs a tick wakes or repairs at most. Those it only looks at do not count: a lease that is over may stand behind
+thousands of jobs that wait for the queues to empty."""
 _PARALLEL = 8
 
 
@@ -35,6 +36,11 @@ class Swept:
     complete: bool = True
     """False when the tick ended before every row was seen; the next one goes on."""
 
+    @property
+    def acted(self) -> int:
+        """Jobs it did something for."""
+        return self.looked_at - self.reasons.get("WATCHED", 0) - self.reasons.get("BACKLOG", 0)
+
 
 def sweep(
     engine: Engine,
@@ -48,7 +54,7 @@ def sweep(
     feeding = engine.timetable.backlog() <= MAX_BACKLOG
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         for batch in _batches(_due(engine, shuffle), parallel):
-            if engine.clock.now() >= deadline or swept.looked_at >= MAX_VISITS:
+            if engine.clock.now() >= deadline or swept.acted >= MAX_ACTS:
                 swept.complete = False
                 break
             for job_id, reason, failure in pool.map(lambda job_id: _visit_safely(engine, job_id, feeding), batch):

@@ -1,6 +1,6 @@
 """Apply a decision to a job's row: one conditional write, decided again from the row that came first.
 
-The rule is PROTOCOL 1.2's.
+The rule is docs/protocol.md, 1.2.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functions.domain.decision import Due, Write
 from functions.domain.errors import HintNotSentError, LostRaceError, UnavailableError
 from functions.domain.hint import Hint
 from functions.domain.job import Job
+from functions.ports import ArmedHint
 from functions.usecases.services import Engine
 
 TRIES = 5
@@ -60,6 +61,17 @@ def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other])
 def _is_own(current: Job, mark: str) -> bool:
     """Whether the row shows that the write with this mark was applied, and then overwritten by another."""
     return current.revised_by == mark or any(run.started_by == mark for run in current.runs.values())
+
+
+def send_all(engine: Engine, jobs: Iterable[tuple[Job, Iterable[Due]]]) -> None:
+    """Send the hints of many jobs together. Those that cannot be sent are brought by the sweep."""
+    hints = [
+        ArmedHint(Hint(job.id, due.slot_id, due.attempt), due.due_at, job.priority)
+        for job, dues in jobs
+        for due in dues
+    ]
+    if hints:
+        engine.timetable.arm_all(hints)
 
 
 def send(engine: Engine, job: Job, hints: Iterable[Due]) -> None:

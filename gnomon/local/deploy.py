@@ -61,7 +61,7 @@ def ensure_deployed(place: Place, clients: aws.Aws) -> Deployed:
                 _bundle(place)
             source = [f"--output={assembly}", "--context", f"stage={STAGE}", "--context", f"localOrigins={origins}"]
         with step("deploying the stack"):
-            clients.s3.create_bucket(Bucket=ASSETS_BUCKET)
+            have_assets_bucket(clients)
             stack = _deploy(place, source)
         synthesized.touch()
         _keep_newest(ASSEMBLIES, 3)
@@ -70,6 +70,14 @@ def ensure_deployed(place: Place, clients: aws.Aws) -> Deployed:
         raise LocalError(f"the stack {stack} is not there after its deployment", f"See {place.emulator_log}")
     stamp.write_text(json.dumps({"fingerprint": wanted, "stack": stack, "changed": found.changed}))
     return replace(found, fresh=True)
+
+
+def have_assets_bucket(clients: aws.Aws) -> None:
+    """Make the bucket, unless it is there: it outlives an emulator that was killed before it saved the rest."""
+    try:
+        clients.s3.create_bucket(Bucket=ASSETS_BUCKET)
+    except clients.s3.exceptions.BucketAlreadyOwnedByYou:
+        return
 
 
 def fingerprint(origins: str, root: Path = ROOT) -> str:

@@ -37,6 +37,18 @@ def test_large_messages_arrive(dead_letters, platform):
     assert len(announced(dead_letters, platform)) == 9
 
 
+def test_a_message_holds_only_characters_that_the_queue_takes(dead_letters, platform):
+    """SQS takes what XML 1.0 takes (API reference of SendMessage), and names of jobs may hold more."""
+    message = {"id": "1", "jobName": "\ufffe\uffff\u0001\u202e"}
+
+    dead_letters.announce([message])
+
+    if platform is not None:
+        [sent] = platform.sqs.receive_message(QueueUrl=platform.dead_letter_queue_url)["Messages"]
+        assert sent["Body"].isascii()
+        assert json.loads(sent["Body"]) == message
+
+
 def test_nothing_to_announce_is_no_call(dead_letters, faults):
     dead_letters.announce([])
 

@@ -15,8 +15,9 @@ from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_items import item_size
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.domain.cursor import write_cursor
 from functions.domain.definition import Definition
-from functions.domain.errors import CorruptDefinitionError, LostRaceError
+from functions.domain.errors import CorruptDefinitionError, InvalidFieldError, LostRaceError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, SkipReason
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_job, make_run, new_id
@@ -93,7 +94,7 @@ def test_a_busy_row_with_a_large_payload_stays_at_one_write_unit(aws, jobs):
 
 
 def test_the_reference_job_is_inline_and_stays_at_one_write_unit_while_it_runs(aws, jobs):
-    """DESIGN.md section 9: an http target, a payload of 200 bytes."""
+    """The usual job: an http target, a payload of 200 bytes."""
     payload = '{"text":"' + "x" * 189 + '"}'
     job = jobs.create(make_job(document=REFERENCE, payload=payload, owner="f" * 36, created_by="f" * 36))
     assert job.definition_row is None
@@ -155,8 +156,30 @@ def test_attributes_of_a_newer_release_survive(aws, jobs):
 
 @pytest.mark.parametrize(
     "broken",
-    [{"ca": None}, {"o": None}, {"seq": {"S": "1"}}, {"runs": {"M": {"x": {"M": {}}}}}, {"pr": {"S": "urgent"}}],
-    ids=["no creation", "no owner", "wrong type", "broken run", "unknown priority"],
+    [
+        {"ca": None},
+        {"o": None},
+        {"seq": {"S": "1"}},
+        {"runs": {"M": {"x": {"M": {}}}}},
+        {"pr": {"S": "urgent"}},
+        {"nx": {"N": "1000000000000"}},
+        {"nx": {"N": "-1"}},
+        {"ca": {"N": "1e30"}},
+        {"runs": {"M": {"junk": {"M": {"st": {"S": "W"}, "n": {"N": "0"}, "lim": {"N": "1"}}}}}},
+        {"lr": {"M": {"slot": {"S": "junk"}, "n": {"N": "1"}, "o": {"S": "COMPLETED"}, "t": {"N": "1"}}}},
+    ],
+    ids=[
+        "no creation",
+        "no owner",
+        "wrong type",
+        "broken run",
+        "unknown priority",
+        "no instant",
+        "negative",
+        "no number of seconds",
+        "no slot",
+        "no last slot",
+    ],
 )
 def test_a_row_that_cannot_be_read_is_an_error_alone_and_hides_no_other(aws, jobs, broken, caplog):
     job = jobs.create(make_job())
@@ -276,11 +299,19 @@ def test_only_dead_letters_are_in_their_index_and_every_row_expires(aws, status,
     assert [item["sk"]["S"] for item in dead] == ([f"{NOW}-0001"] if execution.is_dead_letter else [])
 
 
-def test_a_history_row_that_cannot_be_read_hides_no_other(aws, caplog):
+@pytest.mark.parametrize(
+    "broken",
+    [{"s": {"S": "LOST"}}, {"s": {"S": "FAILED"}, "ca": {"N": "1e18"}}],
+    ids=["unknown status", "no instant"],
+)
+def test_a_history_row_that_cannot_be_read_hides_no_other(aws, caplog, broken):
     history = DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=7)
     good = history.record(make_execution(attempt=1))
+    key = {"jobId": {"S": JOB_ID}, "sk": {"S": f"{NOW}-0002"}}
+    aws.dynamodb.put_item(TableName=aws.executions_table, Item=key | broken)
     aws.dynamodb.put_item(
-        TableName=aws.executions_table, Item={"jobId": {"S": JOB_ID}, "sk": {"S": f"{NOW}-0002"}, "s": {"S": "LOST"}}
+        TableName=aws.executions_table,
+        Item={"jobId": {"S": JOB_ID}, "sk": {"S": "junk-0001"}, "s": {"S": "FAILED"}, "ca": {"N": "1"}},
     )
 
     assert history.list(JOB_ID, limit=5, cursor=None).items == [good]
@@ -320,13 +351,13 @@ def test_the_size_is_what_dynamodb_counts():
 
 
 def test_a_stored_definition_keeps_the_kind_of_every_number(jobs):
-    document = {"tags": {"m": 2**127, "n": 1.0, "z": -0.0, "é": "\u0000\U0001f600"}}
+    document = {"numbers": {"m": 2**127, "n": 1.0, "z": -0.0, "é": "\u0000\U0001f600"}}
     job = jobs.create(make_job(document=document, payload='{"r":1.0,"n":170141183460469231731687303715884105728}'))
 
     read = jobs.get(job.id)
 
     assert isinstance(read.definition, Definition)
-    assert repr(read.definition.document["tags"]) == repr(document["tags"])
+    assert repr(read.definition.document["numbers"]) == repr(document["numbers"])
     assert read.defined.payload == job.defined.payload
 
 
@@ -355,3 +386,12 @@ def test_the_row_that_refused_comes_without_another_read(aws, jobs):
         jobs.save(job, replace(job, write_id="w-3", wakes=1))
 
     assert calls == ["UpdateItem"]
+
+
+@pytest.mark.parametrize("place", ["", "x", "1800000000", "1800000000#", f"1800000000#{JOB_ID}#"])
+def test_a_cursor_that_was_made_up_with_its_checksum_is_refused(aws: Aws, jobs: DynamoDbJobs, place: str) -> None:
+    history = DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=30)
+    with pytest.raises(InvalidFieldError):
+        jobs.list_by_owner("team-a", limit=1, cursor=write_cursor(place, scope="owner team-a"))
+    with pytest.raises(InvalidFieldError):
+        history.list(JOB_ID, limit=1, cursor=write_cursor(place, scope=f"history {JOB_ID}"))

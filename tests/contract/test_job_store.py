@@ -245,11 +245,11 @@ def test_a_new_definition_replaces_the_old(jobs, platform, before, after):
 
 
 def test_a_number_of_another_kind_is_another_definition(jobs):
-    read = jobs.create(make_job(document={"tags": {"n": 1}}))
+    read = jobs.create(make_job(document={"numbers": {"n": 1}}))
 
-    jobs.save(read, replace(read, write_id="w-2", definition=make_definition(tags={"n": 1.0})))
+    jobs.save(read, replace(read, write_id="w-2", definition=make_definition(numbers={"n": 1.0})))
 
-    assert repr(jobs.get(read.id).defined.document["tags"]) == "{'n': 1.0}"
+    assert repr(jobs.get(read.id).defined.document["numbers"]) == "{'n': 1.0}"
 
 
 @pytest.mark.parametrize("payload", ["{}", BIG], ids=["inline", "own row"])

@@ -15,6 +15,7 @@ from functions.domain.definition import Priority
 from functions.domain.errors import HintNotSentError
 from functions.domain.hint import Hint, read_hint
 from functions.domain.ids import slot_id
+from functions.ports import ArmedHint
 from tests.contract.conftest import make_timetable
 from tests.factories import JOB_ID, NOW, make_hint
 from tests.fakes import FakeClock
@@ -51,7 +52,12 @@ def sent(platform, timetable, clock, faults) -> Any:
     def keep(params: dict[str, Any], **_: Any) -> None:
         messages.append(Sent(read_hint(params["MessageBody"]), by_url[params["QueueUrl"]], params["DelaySeconds"]))
 
+    def keep_batch(params: dict[str, Any], **_: Any) -> None:
+        for entry in params["Entries"]:
+            keep({**entry, "QueueUrl": params["QueueUrl"]})
+
     platform.sqs.meta.events.register("provide-client-params.sqs.SendMessage", keep)
+    platform.sqs.meta.events.register("provide-client-params.sqs.SendMessageBatch", keep_batch)
 
     def of_moto() -> list[Sent]:
         far = []
@@ -190,3 +196,16 @@ def test_the_message_carries_the_names_and_nothing_else(aws):
     url, _ = aws.queues[Priority.NORMAL]
     [message] = aws.sqs.receive_message(QueueUrl=url)["Messages"]
     assert json.loads(message["Body"]) == {"v": 1, "jobId": JOB_ID, "slot": f"{NOW}", "attempt": 1}
+
+
+def test_many_are_armed_together_each_on_its_own_way(timetable, sent, clock):
+    clock.time = NOW - 2000
+    near = [ArmedHint(make_hint(attempt=n), NOW - 1990, Priority.HIGH if n % 2 else Priority.LOW) for n in range(1, 25)]
+    far = ArmedHint(make_hint(), NOW, Priority.NORMAL)
+
+    assert timetable.arm_all([*near, far]) == 0
+
+    hints = sent()
+    assert {(one.hint, one.priority) for one in hints} == {(one.hint, one.priority) for one in [*near, far]}
+    assert [one.delay for one in hints if one.schedule is None] == [10] * 24
+    assert len(hints) == 25

@@ -101,7 +101,15 @@ def test_a_function_may_do_what_it_does_and_no_more(template: Template, name: st
             action: {arn.replace("/Hints/Group/", "/default/") for arn in arns} for action, arns in expected.items()
         }
 
+    for action, alias in template.stage.action_aliases:
+        if action in expected:
+            expected = {**expected, alias: expected[action]}
+
     assert template.permissions(f"Functions/{name}/Role") == expected
+
+
+def test_only_the_local_stage_calls_actions_by_other_names(template: Template) -> None:
+    assert bool(template.stage.action_aliases) == (template.stage.name == "local")
 
 
 def test_only_the_local_stage_shares_the_default_group(template: Template) -> None:

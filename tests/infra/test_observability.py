@@ -9,6 +9,8 @@ def test_what_loses_or_delays_jobs_raises_an_alarm(template: Template) -> None:
     assert set(_alarms(template)) == {
         "SweepIsSilent",
         "SweepFails",
+        "VisitsFail",
+        "HintsGetLost",
         "ExecutorFails",
         "DeadLettersFails",
         "HighRunsWait",
@@ -47,3 +49,16 @@ def test_production_is_told(prod: Template, local: Template) -> None:
     (policy,) = prod.of_type("AWS::SNS::TopicPolicy").values()
     (statement,) = [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Deny"]
     assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_repairs_are_counted_in_the_stages_own_namespace(template: Template) -> None:
+    for name, metric in (("VisitsFail", "FailedVisits"), ("HintsGetLost", "Repaired")):
+        alarm = _alarms(template)[name]
+        assert (alarm["Namespace"], alarm["MetricName"]) == (f"Gnomon/{template.stage.name}", metric)
+        assert alarm["Dimensions"] == [{"Name": "service", "Value": "sweep"}]
+        assert alarm["EvaluationPeriods"] == 3
+
+
+def test_a_hint_that_waits_for_its_delay_raises_no_alarm(template: Template) -> None:
+    """A message's age counts from its sending; the longest delay is 900 s."""
+    assert _alarms(template)["NormalRunsWait"]["Threshold"] == 1200

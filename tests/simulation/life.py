@@ -133,7 +133,7 @@ def is_active(run: ActiveRun) -> bool:
 
 
 def next_waits(row: Job) -> bool:
-    """A missed slot of `run_all` waits for the run before it (DESIGN.md section 3)."""
+    """A missed slot of `run_all` waits for the run before it (docs/architecture.md)."""
     return (
         row.next_slot is not None
         and row.catch_up_to is not None
@@ -157,13 +157,13 @@ def startable(row: Job) -> set[Due]:
 
 
 def bounds(row: Job) -> list[int]:
-    """PROTOCOL 1.2: the instants by which somebody must look at the row, the gap's left out."""
+    """docs/protocol.md 1.2: the instants by which somebody must look at the row, the gap's left out."""
     leases = [run.lease_expires_at or 0 for run in row.runs.values() if run.state is RunState.RUNNING]
     return leases + [due.due_at + 30 for due in startable(row)]
 
 
 def delays(document: Mapping[str, Any], retry: int, retry_after: int | None) -> tuple[float, float]:
-    """DESIGN.md section 4: the least and the most seconds before retry `retry`."""
+    """docs/architecture.md: the least and the most seconds before retry `retry`."""
     config = document.get("retryConfig", {})
     initial, cap = config.get("initialDelaySeconds", 10), config.get("maxDelaySeconds", 300)
     strategy, jitter = config.get("backoffStrategy", "exponential"), config.get("jitter", 0.2)

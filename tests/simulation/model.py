@@ -1,7 +1,7 @@
-"""The judge: told of everything that happens in a story, it compares with the promises of DESIGN.md and PROTOCOL.md.
+"""The judge: told of everything that happens in a story, it compares with the promises.
 
-It is written from those two texts, not from the code. Times are the world's; where a decision was made by a function's
-own clock, the judge knows the instants between which that clock was read.
+It is written from docs/architecture.md and docs/protocol.md, not from the code. Times are the world's; where a decision
+was made by a function's own clock, the judge knows the instants between which that clock was read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What must hold of a job's row after every single write (DESIGN.md section 2, PROTOCOL sections 1 and 3)."""
+"""What must hold of a job's row after every single write (docs/architecture.md, docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BACKOFF, BACKOFF_MAX, MOST_WAKES = 60, 900, 10
 MARGIN = 15
 FROM_OUTSIDE = ("RETRY_WINDOW_OVER", "QUARANTINED")
-"""Ends by somebody who is not the owner: they can come while another consumer starts the attempt (PROTOCOL A10)."""
+"""Ends by others than the owner: they can come while a consumer starts the attempt (docs/protocol.md, A10)."""
 MOST_ACTIVE = 10
 CATCH_UP = 100
 
@@ -137,7 +137,7 @@ def _run(life: Life, slot: str, before: Job, row: Job, actor: Actor, now: float)
 
 
 def _forced(life: Life, slot: str, run: ActiveRun) -> None:
-    """A caller asked for the next attempt: the run goes on, with as many retries again (DESIGN.md section 3)."""
+    """A caller asked for the next attempt: the run goes on, with as many retries again (docs/architecture.md)."""
     life.forced.add((slot, run.attempt + 1))
     if slot in life.ended and life.ended[slot].attempt <= run.attempt:
         del life.ended[slot]
@@ -145,7 +145,7 @@ def _forced(life: Life, slot: str, run: ActiveRun) -> None:
 
 
 def _entered(life: Life, slot: str, before: Job, row: Job, actor: Actor) -> None:
-    """A run becomes active: only where the overlap policy has room (DESIGN.md section 3, PROTOCOL A6, A8)."""
+    """A run becomes active: only where the overlap policy has room (docs/architecture.md, docs/protocol.md A6, A8)."""
     new, document = row.runs[slot], life.period.document
     policy = document.get("overlapPolicy", "skip")
     if not before.runs:

@@ -1,4 +1,4 @@
-"""The slots of a schedule, worked out anew from DESIGN.md section 3: a plain scan of the zone's minutes.
+"""The slots of a schedule, worked out anew from docs/architecture.md: a plain scan of the zone's minutes.
 
 For the expressions the stories use: minute and hour are `*`, `*/n` or lists; the other fields are `*`.
 """

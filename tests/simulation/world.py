@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SKEW = 2.0
-"""Seconds by which a function's clock may be wrong, either way (DESIGN.md section 2, rule 9): two differ by 2."""
+"""Seconds by which a function's clock may be wrong, either way (docs/architecture.md): two differ by 2."""
 VISIBILITY = 540
 MAX_RECEIVES = 5
 BASE32 = "abcdefghijklmnopqrstuvwxyz234567"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from functions.domain.job import Gap, LastRun, Outcome, RunState, SkipReason
@@ -73,6 +75,32 @@ def test_lists_default_to_ones_own_jobs() -> None:
     assert api.get("/v1/jobs", claims=carol).json["data"] == []
     assert len(api.get("/v1/jobs", query="owner=alice", claims=carol).json["data"]) == 1
     assert len(api.get("/v1/jobs", query="owner=*", claims=carol).json["data"]) == 1
+
+
+def test_everybodys_jobs_are_listed_page_by_page_and_each_once() -> None:
+    api = Api()
+    names = ("alice", "bob", "carol")
+    made = {
+        api.post("/v1/jobs", make_body(), claims=user(name, "scheduler")).json["id"] for name in names for _ in range(2)
+    }
+    for limit in (1, 2, 3, 4, 6):
+        found, query = [], f"owner=*&limit={limit}"
+        while True:
+            page = api.get("/v1/jobs", query=query).json
+            found += [job["id"] for job in page["data"]]
+            if "cursor" not in page["pagination"]:
+                break
+            query = f"owner=*&limit={limit}&cursor={page['pagination']['cursor']}"
+        assert (len(found), set(found)) == (6, made)
+
+
+@pytest.mark.parametrize("forged", ["[" * 1500, '["alice", "x"]', '{"alice": 1, "bob": 2}', "alice", "\ud800"])
+def test_a_cursor_of_everybodys_jobs_that_was_not_handed_out_is_a_400(forged: str) -> None:
+    api = Api()
+    api.create()
+    cursor = base64.urlsafe_b64encode(forged.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+    reply = api.get("/v1/jobs", query=f"owner=*&cursor={cursor}")
+    assert (reply.status, list(reply.fields)) == (400, ["cursor"])
 
 
 def test_a_job_whose_definition_is_lost_hides_no_other() -> None:

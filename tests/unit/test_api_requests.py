@@ -193,3 +193,10 @@ def test_answers_do_not_leak_from_one_request_to_the_next() -> None:
     assert "RateLimit-Limit" in api.get("/v1/jobs").headers
     assert "RateLimit-Limit" not in api.get("/live").headers
     assert api.get("/v1/jobs", claims=SCHEDULER | {"token_use": "id"}).status == 401
+
+
+def test_a_field_s_name_is_cut_like_a_value() -> None:
+    reply = Api().post("/v1/jobs", make_body(**{"x" * 100_000: 1}))
+    assert reply.status == 400
+    assert reply.fields == {"x" * 64: "is not a known field"}
+    assert len(reply.text or "") < 1_000

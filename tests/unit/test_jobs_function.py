@@ -50,6 +50,23 @@ def outcome(name: str, payload: Any = None) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("registered")
+def test_what_a_handler_says_of_its_failure_can_be_sent_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Python makes lone surrogates of file names that are no UTF-8; Lambda can neither send nor log them."""
+
+    @job("lost")
+    def lost(payload: Any, run: Run) -> None:
+        name = os.fsdecode(b"report-\xff")
+        raise NonRetryable(f"no file {name}")
+
+    error = outcome("lost")["error"]
+
+    assert error == {"type": "NonRetryable", "message": "no file report-?", "retryable": False}
+    json.dumps(error, ensure_ascii=False).encode()
+    assert "no file report-?" in caplog.text
+    caplog.text.encode()
+
+
+@pytest.mark.usefixtures("registered")
 class TestHandlers:
     def test_a_handler_gets_payload_and_run_and_its_result_is_json(self) -> None:
         @job("probe")

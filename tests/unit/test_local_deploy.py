@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 
 from gnomon.local import aws
-from gnomon.local.deploy import fingerprint, free_origins
+from gnomon.local.deploy import fingerprint, free_origins, have_assets_bucket
 from gnomon.local.places import at
 from gnomon.local.stack import signing_secret
 from gnomon.local.users import access_tokens
@@ -57,6 +58,17 @@ def test_what_python_and_tests_write_is_no_change(sources: Path) -> None:
     (sources / "README.md").write_text("1")
 
     assert fingerprint("", sources) == before
+
+
+def test_a_bucket_that_outlived_a_killed_emulator_is_used_again() -> None:
+    clients = aws.Aws(at(4599))
+    with Stubber(clients.s3) as s3:
+        s3.add_client_error("create_bucket", "BucketAlreadyOwnedByYou", http_status_code=409)
+        have_assets_bucket(clients)
+
+        s3.add_client_error("create_bucket", "BucketAlreadyExists", http_status_code=409)
+        with pytest.raises(ClientError):
+            have_assets_bucket(clients)
 
 
 def test_every_port_is_free_for_targets_but_the_emulators() -> None:

@@ -1,4 +1,4 @@
-"""The rules of PROTOCOL section 3, checked after every single write from randomly reached rows."""
+"""The rules of docs/protocol.md, section 3, checked after every single write from randomly reached rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from functions.usecases.actions import (
 )
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, Driver
-from tests.factories import make_document
+from tests.factories import NOW, make_document
 from tests.fakes import World
 from tests.faults import Crash, Faults
 
@@ -75,6 +75,20 @@ def check_row(driver: Driver, row: Job) -> None:
     assert len(fences) == len(set(fences)), "fences are job-wide"
 
 
+def check_taken(driver: Driver, before: Job, row: Job, *, since: float) -> None:
+    """A slot that was due and is `next_slot` no more has an outcome, or soon has one (docs/protocol.md, V11)."""
+    slot = before.next_slot
+    if slot is None or slot == row.next_slot or slot + before.spread > since:
+        return
+    history = driver.world.history
+    gaps = [gap for gap in (row.gap, *(gap for (job_id, _), gap in history.gaps.items() if job_id == row.id)) if gap]
+    assert (
+        slot_id(slot) in row.runs
+        or any(key[:2] == (row.id, slot_id(slot)) for key in history.executions)
+        or any(gap.first <= slot <= gap.last for gap in gaps)
+    ), f"slot {slot - NOW} was due and is forgotten"
+
+
 def check_history(driver: Driver) -> None:
     completed: dict[tuple[str, str], int] = {}
     for (job_id, slot, _), execution in driver.world.history.executions.items():
@@ -97,7 +111,11 @@ POLICIES: list[dict[str, Any]] = [
     {"overlapPolicy": overlap, "misfirePolicy": misfire, "retryConfig": retry}
     for overlap in ("skip", "allow", "queue")
     for misfire in ("run_once", "skip", "run_all")
-    for retry in ({"maxRetries": 0}, {"maxRetries": 2, "initialDelaySeconds": 5, "jitter": 0})
+    for retry in (
+        {"maxRetries": 0},
+        {"maxRetries": 2, "initialDelaySeconds": 5, "jitter": 0},
+        {"maxRetries": 5, "initialDelaySeconds": 5, "jitter": 0, "retryWindowSeconds": 60},
+    )
 ]
 
 
@@ -110,6 +128,8 @@ class Story:
         self.driver = Driver(self.world)
         self.world.targets.answers = [self.answer]
         self.world.faults.on_step = self.after
+        self.rows: dict[str, Job] = {}
+        self.began = self.world.clock.now()
         document = dict(choose.choice(SCHEDULES)) | choose.choice(POLICIES)
         self.job = self.driver.create(**document, enabled=choose.random() > 0.1)
         self.nested = 0
@@ -131,6 +151,8 @@ class Story:
         if when == "after" and name in ("jobs.save", "jobs.create"):
             for row in self.world.jobs.rows.values():
                 check_row(self.driver, row)
+                check_taken(self.driver, self.rows.get(row.id, row), row, since=self.began)
+                self.rows[row.id] = row
         if when == "before" and name == "jobs.save" and self.nested < 2 and self.choose.random() < 0.2:
             self.nested += 1  # somebody else writes between our read and our write
             self.step()
@@ -140,6 +162,8 @@ class Story:
 
     def step(self) -> None:
         """One thing happens: to the messages, by the sweep, or by a caller."""
+        if not self.nested:
+            self.began = self.world.clock.now()
         kinds = [self.deliveries] * 6 + [self.sweep, self.request, self.request, self.request]
         with contextlib.suppress(GnomonError, Crash):
             self.choose.choice(kinds)()

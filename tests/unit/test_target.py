@@ -145,3 +145,18 @@ def test_a_mask_without_a_stored_value_is_refused(old: dict[str, Any] | None) ->
     with pytest.raises(InvalidFieldError, match=r"no stored value") as caught:
         unmasked(http(Authorization="***"), old)
     assert caught.value.field == "target.headers.Authorization"
+
+
+@pytest.mark.parametrize(
+    "url", ["https://evil.example/", "http://example.com/", "https://example.com:8443/", "https://example.com.evil.io/"]
+)
+def test_a_mask_is_not_sent_to_another_origin(url: str) -> None:
+    old = http(Authorization="Bearer abc", X_Trace="1")
+    with pytest.raises(InvalidFieldError, match="leads elsewhere") as caught:
+        unmasked(http(Authorization="***") | {"url": url}, old)
+    assert caught.value.field == "target.headers.Authorization"
+    assert "abc" not in caught.value.message
+    moved = http(Authorization="new", X_Trace="1") | {"url": url}
+    assert unmasked(moved, old) == moved
+    there = old | {"url": f"{old['url'].rstrip('/')}/other?a=1"}
+    assert unmasked(masked_target(there), old) == there

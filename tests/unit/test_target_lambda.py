@@ -196,3 +196,22 @@ def test_a_connection_that_breaks_is_a_network_error() -> None:
     answer, requests = call(lambda exchange: exchange.connection.close(), LAMBDA)
     assert seen(answer) == ("FAILED", "NETWORK_ERROR", True)
     assert len(requests) == 1
+
+
+@pytest.mark.parametrize("target", [LAMBDA, HANDLER])
+def test_the_error_of_a_function_is_always_one_that_can_be_stored(target: dict[str, Any]) -> None:
+    """Python makes lone surrogates of file names that are no UTF-8; DynamoDB's client refuses them."""
+    long = "E" * 300_000
+    for body in (
+        {"errorType": "E\udcff", "errorMessage": "no file '\udcff'"},
+        {"errorType": long[:9_000], "errorMessage": long[:9_000]},
+        {"error": {"type": "E\ud800", "message": "\ud800" * 2_000, "retryable": True}},
+    ):
+        answer, _ = call(says(body, error="errorType" in body), target)
+        if answer.error is not None:
+            json.dumps([answer.error.code, answer.error.message], ensure_ascii=False).encode()
+            assert len(answer.error.code) <= 128
+            assert len(answer.error.message) <= 1_000
+
+    answer, _ = call(says(b"[" * 100_000, error=True), target)
+    assert answer.status is ExecutionStatus.FAILED

@@ -1,0 +1,108 @@
+"""Every call that boto3 clients make, with the units DynamoDB would count for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.capacity import Item, index_write_units, query_units, read_units, write_units
+
+_WRITES = ("PutItem", "UpdateItem", "DeleteItem")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    service: str
+    operation: str
+    place: str
+    """Table, table and index, queue or group of schedules."""
+    read_units: float = 0
+    write_units: int = 0
+    """Of the table and its indexes."""
+
+    def __str__(self) -> str:
+        units = [f"{self.read_units:g} RU"] * bool(self.read_units) + [f"{self.write_units} WU"] * bool(
+            self.write_units
+        )
+        return f"{self.operation} {self.place}" + (f" ({', '.join(units)})" if units else "")
+
+
+class CallLog:
+    """Watches clients; `calls` are what they made, oldest first. Not for calls of several threads at once."""
+
+    def __init__(self, dynamodb: Any) -> None:
+        """`dynamodb`: a client of its own, that nobody counts, to look at rows before and after a write."""
+        self.calls: list[Call] = []
+        self._look = dynamodb
+        self._tables: dict[str, dict[str, Any]] = {}
+        self._params: dict[str, Any] = {}
+        self._old: Item | None = None
+
+    def watch(self, client: Any) -> None:
+        service = client.meta.service_model.service_name
+        client.meta.events.register_last(f"before-parameter-build.{service}", self._before)
+        client.meta.events.register_last(f"after-call.{service}", self._after)
+
+    def take(self) -> list[Call]:
+        """What was called since the last take."""
+        taken, self.calls = self.calls, []
+        return taken
+
+    def _before(self, *, params: dict[str, Any], model: Any, **_: Any) -> None:
+        self._params = dict(params)
+        self._old = self._row() if model.name in _WRITES else None
+
+    def _after(self, *, parsed: dict[str, Any], model: Any, **_: Any) -> None:
+        service, operation, params = model.service_model.service_name, model.name, self._params
+        if service != "dynamodb":
+            place = params.get("QueueUrl") or params.get("GroupName") or params.get("FunctionName") or ""
+            self.calls.append(Call(service, operation, str(place).rpartition("/")[2]))
+            return
+        if operation in _WRITES:
+            self.calls.append(Call(service, operation, params["TableName"], write_units=self._written(parsed)))
+        elif operation == "GetItem":
+            items = [parsed["Item"]] if "Item" in parsed else []
+            units = read_units(items, consistent=params.get("ConsistentRead", False))
+            self.calls.append(Call(service, operation, params["TableName"], units))
+        elif operation == "BatchGetItem":
+            [(table, request)] = params["RequestItems"].items()
+            found = parsed["Responses"].get(table, [])
+            units = read_units(found, consistent=request.get("ConsistentRead", False))
+            self.calls.append(Call(service, operation, table, units))
+        elif operation == "Query":
+            place = ".".join([params["TableName"], *([params["IndexName"]] if "IndexName" in params else [])])
+            units = query_units(parsed["Items"], consistent=params.get("ConsistentRead", False))
+            self.calls.append(Call(service, operation, place, units))
+        else:
+            raise ValueError(f"the rule for {operation} is not written down here")
+
+    def _written(self, parsed: dict[str, Any]) -> int:
+        if "Error" in parsed:  # A refused condition costs as much as the row that refused it.
+            return write_units(self._old, None)
+        new, keys = self._row(), self._keys(self._params["TableName"])
+        return write_units(self._old, new) + sum(
+            index_write_units(self._old, new, index_keys=names, keys=keys) for names in self._indexes()
+        )
+
+    def _row(self) -> Item | None:
+        table = self._params["TableName"]
+        key = self._params.get("Key") or {name: self._params["Item"][name] for name in self._keys(table)}
+        row: Item | None = self._look.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
+        return row
+
+    def _keys(self, table: str) -> Sequence[str]:
+        return _names(self._table(table)["KeySchema"])
+
+    def _indexes(self) -> list[Sequence[str]]:
+        described = self._table(self._params["TableName"])
+        return [_names(index["KeySchema"]) for index in described.get("GlobalSecondaryIndexes", [])]
+
+    def _table(self, name: str) -> dict[str, Any]:
+        if name not in self._tables:
+            self._tables[name] = self._look.describe_table(TableName=name)["Table"]
+        return self._tables[name]
+
+
+def _names(schema: list[dict[str, str]]) -> Sequence[str]:
+    return [key["AttributeName"] for key in schema]

@@ -1,0 +1,80 @@
+"""Many jobs with one request: a result for each, whatever became of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from functions.api.body import MAX_BULK_BODY_BYTES
+from functions.api.problems import problem_of, problem_view
+from functions.api.request import Answer, Request
+from functions.api.route import Access, Route
+from functions.api.schemas import BulkBody
+from functions.api.validation import validated
+from functions.api.views import bulk_text
+from functions.domain.errors import GnomonError
+from functions.usecases.bulk import create_jobs
+
+if TYPE_CHECKING:
+    from functions.api.drafts import DraftReader
+    from functions.domain.job import Job
+    from functions.usecases.jobs import Created, JobDraft
+    from functions.usecases.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class BulkRoutes:
+    services: Services
+    drafts: DraftReader
+
+    def routes(self) -> tuple[Route, ...]:
+        return (
+            Route(
+                "createJobs",
+                "POST",
+                "/v1/jobs/bulk",
+                Access.WRITE,
+                self.create,
+                creates=lambda request: len(items(request)),
+            ),
+        )
+
+    def create(self, request: Request) -> Answer:
+        request.caller.must_write()
+        request.query()
+        drafts = [self._draft(item) for item in items(request)]
+        created = create_jobs(
+            self.services,
+            request.caller,
+            drafts,
+            check=self.drafts.check_new,
+            key=request.idempotency_key(_body(request)),
+        )
+        headers = {"Cache-Control": "private, no-cache"}
+        if created.replayed:
+            headers["Idempotency-Replayed"] = "true"
+        return Answer(200, bulk_text(_result(one, request.id) for one in created.results), headers)
+
+    def _draft(self, item: Any) -> JobDraft | GnomonError:
+        try:
+            return self.drafts.new(item)
+        except GnomonError as error:
+            return error
+
+
+def items(request: Request) -> list[Any]:
+    """The items of the body; raises InvalidRequestError unless they are 1 to 100."""
+    body = _body(request)
+    validated(BulkBody, body)
+    found: list[Any] = body["items"]
+    return found
+
+
+def _body(request: Request) -> Any:
+    return request.json(limit=MAX_BULK_BODY_BYTES)
+
+
+def _result(one: Created | GnomonError, request_id: str) -> tuple[int, Job | dict[str, Any]]:
+    if isinstance(one, GnomonError):
+        return problem_of(one).status, problem_view(one, request_id)
+    return 201, one.job

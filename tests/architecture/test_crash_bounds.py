@@ -1,0 +1,58 @@
+"""How late repairs are, in whatever second of the sweep's minute things are lost (docs/architecture.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from functions.domain import dispatch, job, visit
+from tests.driver import Driver
+from tests.factories import NOW
+from tests.fakes import FakeClock, World
+from tests.faults import Crash
+from tests.flows import OK, rows_of
+
+TICK = 60
+TIMEOUT = 60
+HINT_LOST = job.HINT_SLACK + TICK
+OWNER_LOST = TIMEOUT + dispatch.LEASE_MARGIN + visit.LEASE_GRACE + TICK
+
+
+def die(_: Any) -> Any:
+    raise Crash("the owner dies in the call")
+
+
+def starts(second: int, *answers: Any, lose_hint: bool = False) -> list[float]:
+    """Seconds after its slot at which each attempt of a one-time job started."""
+    driver = Driver(World(clock=FakeClock(NOW)))
+    driver.world.targets.answers = [*answers, OK]
+    made = driver.create(schedule={"type": "once", "at": f"2027-01-15T08:02:{second:02d}Z"}, timeoutSeconds=TIMEOUT)
+    if lose_hint:
+        driver.world.timetable.armed.clear()
+    driver.run_until(NOW + 900)
+    found = [entry.started_at or 0.0 for entry in rows_of(driver, made.id)]  # type: ignore[union-attr]  # no gaps here
+    return sorted(start - NOW - 120 - second for start in found)
+
+
+@pytest.mark.parametrize("second", range(0, 60, 7))
+def test_a_lost_hint_is_replaced(second: int) -> None:
+    [late] = starts(second, lose_hint=True)
+    assert job.HINT_SLACK <= late <= HINT_LOST
+
+
+@pytest.mark.parametrize("second", range(0, 60, 7))
+def test_a_lost_owner_is_replaced(second: int) -> None:
+    first, late = starts(second, die)
+    assert first == 0
+    assert OWNER_LOST - TICK <= late <= OWNER_LOST
+
+
+def test_what_cannot_be_started_is_quarantined() -> None:
+    driver = Driver(World(clock=FakeClock(NOW)))
+    made = driver.create(schedule={"type": "once", "at": "2027-01-15T08:00:10Z"})
+    driver.world.jobs.lose_definition(made.id)
+    driver.run(3 * 3600)
+    [end] = rows_of(driver, made.id)
+    waited = end.completed_at - NOW - 10  # type: ignore[union-attr]  # no gaps here
+    assert 60 + 120 + 240 + 480 + 6 * 900 <= waited <= 105 * 60 + 12 * TICK

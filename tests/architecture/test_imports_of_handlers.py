@@ -1,0 +1,75 @@
+"""What each handler imports, seen in a fresh interpreter: nothing of what only others need."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from functools import cache
+
+import pytest
+
+from bench.handlers import INIT, in_a_fresh_interpreter, is_third_party, modules, start, top_level
+
+API_ONLY = ("pydantic", "pydantic_core", "aws_lambda_powertools.event_handler", "functions.api")
+"""What only the API needs: its framework and the models of its bodies."""
+
+
+@cache
+def loaded(handler: str) -> Set[str]:
+    return modules(start(handler)).keys()
+
+
+def belonging(names: Set[str], packages: tuple[str, ...]) -> list[str]:
+    return [name for name in names if any(name == one or name.startswith(f"{one}.") for one in packages)]
+
+
+def test_every_handler_is_looked_at() -> None:
+    source = (
+        "import pathlib, functions.handlers as h; print(*[p.stem for p in pathlib.Path(h.__path__[0]).glob('*.py')])"
+    )
+
+    found = in_a_fresh_interpreter(source).stdout.split()
+
+    assert set(INIT) == set(found) - {"__init__"}
+
+
+@pytest.mark.parametrize("handler", ["executor", "sweep", "dead_letters", "jobs"])
+def test_the_libraries_of_the_api_stay_with_the_api(handler: str) -> None:
+    assert belonging(loaded(handler), API_ONLY) == []
+
+
+def test_the_api_is_where_they_are() -> None:
+    """Otherwise the test above looks for the wrong names."""
+    assert all(belonging(loaded("api"), (one,)) for one in API_ONLY)
+
+
+@pytest.mark.parametrize("handler", sorted(INIT))
+def test_cron_is_read_by_croniter_only_when_there_is_one(handler: str) -> None:
+    assert belonging(loaded(handler), ("croniter",)) == []
+
+
+@pytest.mark.parametrize("handler", ["sweep", "dead_letters", "api"])
+def test_batches_and_targets_belong_to_the_executor(handler: str) -> None:
+    only = ("aws_lambda_powertools.utilities.batch", "functions.adapters.http_target", "functions.usecases.executor")
+
+    assert belonging(loaded("executor"), only)
+    assert belonging(loaded(handler), only[:2]) == []
+
+
+def test_users_jobs_run_without_the_engines_libraries() -> None:
+    assert {top_level(name) for name in loaded("jobs") if is_third_party(name)} == set()
+
+
+@pytest.mark.parametrize("handler", [name for name, calls in INIT.items() if calls])
+def test_the_collector_works_after_a_cold_start_and_leaves_it_alone(handler: str) -> None:
+    source = f"{start(handler)}\nimport gc\nprint(gc.isenabled(), gc.get_freeze_count() > 10_000)"
+
+    assert in_a_fresh_interpreter(source).stdout.split() == ["True", "True"]
+
+
+def test_the_collector_works_when_the_settings_are_wrong() -> None:
+    source = (
+        "import gc, os; del os.environ['JOBS_TABLE']\nfrom functions import bootstrap\n"
+        "try: bootstrap.api()\nexcept Exception as error: print(type(error).__name__, gc.isenabled())"
+    )
+
+    assert in_a_fresh_interpreter(source).stdout.split() == ["SettingError", "True"]

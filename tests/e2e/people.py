@@ -1,0 +1,53 @@
+"""Callers beside the three users of the stack: users in groups of a test's choice, and machines."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from typing import Any
+
+import httpx
+
+from tests.e2e.stack import Aws, Stack, unique
+
+
+class People:
+    def __init__(self, stack: Stack, aws: Aws) -> None:
+        self._stack = stack
+        self._cognito = aws.cognito
+        self._pool = stack.outputs["UserPoolId"]
+        self._client = stack.outputs["UserClientId"]
+
+    def tokens(self, *groups: str, pool: str | None = None, client: str | None = None) -> dict[str, Any]:
+        """A new user in these groups, signed in: `AccessToken`, `IdToken`, …"""
+        pool, client = pool or self._pool, client or self._client
+        name, password = unique("user"), f"Aa1!{secrets.token_urlsafe(18)}"
+        self._cognito.admin_create_user(UserPoolId=pool, Username=name, MessageAction="SUPPRESS")
+        self._cognito.admin_set_user_password(UserPoolId=pool, Username=name, Password=password, Permanent=True)
+        for group in groups:
+            with contextlib.suppress(self._cognito.exceptions.GroupExistsException):
+                self._cognito.create_group(UserPoolId=pool, GroupName=group)
+            self._cognito.admin_add_user_to_group(UserPoolId=pool, Username=name, GroupName=group)
+        signed_in: dict[str, Any] = self._cognito.initiate_auth(
+            ClientId=client,
+            AuthFlow="USER_PASSWORD_AUTH",
+            AuthParameters={"USERNAME": name, "PASSWORD": password},
+        )["AuthenticationResult"]
+        return signed_in
+
+    def token(self, *groups: str) -> str:
+        """Access token of a new user in these groups."""
+        return str(self.tokens(*groups)["AccessToken"])
+
+    def machine(self, *scopes: str) -> str:
+        """Access token of the machine client, by client credentials at the pool's token endpoint."""
+        client_id = self._stack.outputs["MachineClientId"]
+        client = self._cognito.describe_user_pool_client(UserPoolId=self._pool, ClientId=client_id)["UserPoolClient"]
+        answer = httpx.post(
+            f"{self._stack.endpoint}/oauth2/token",
+            data={"grant_type": "client_credentials", "scope": " ".join(scopes)},
+            auth=(client_id, client["ClientSecret"]),
+            trust_env=False,
+        )
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["access_token"])

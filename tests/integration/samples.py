@@ -1,0 +1,92 @@
+"""What the files in events/ say: rows and messages of each shape that a release ever wrote or sent.
+
+A changed shape gets a new file beside the old one, and a line here; the old one stays as long as it may be stored.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from functions.domain.definition import Priority
+from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
+from functions.domain.job import Gap, Job, LastRun, Outcome, RunState, SkipReason
+from tests.factories import JOB_ID, NOW, make_definition, make_run
+
+EVENTS = Path(__file__).parents[2] / "events"
+
+DEFINITION = make_definition(
+    payload='{"invoice":17,"rate":1.0}',
+    schedule={"type": "cron", "expression": "*/5 * * * *", "timezone": "Europe/Berlin"},
+    retryConfig={"maxRetries": 5},
+    overlapPolicy="allow",
+    priority="high",
+    spreadSeconds=30,
+)
+FULL_ROW = Job(
+    id=JOB_ID,
+    owner="team-billing",
+    created_by="d2c4a6e8-1020-4304-8506-0708090a0b0c",
+    created_at=NOW,
+    revision=3,
+    seq=41,
+    write_id="AbCdEfGhIjKl",
+    revised_by="MnOpQrStUvWx",
+    definition=DEFINITION,
+    priority=Priority.HIGH,
+    spread=7,
+    next_slot=NOW + 900,
+    last_slot=NOW + 600,
+    runs=MappingProxyType(
+        {
+            f"{NOW + 600}": make_run(started_at=NOW + 607.25, started_by="YzAbCdEfGhIj", fence=5),
+            f"{NOW + 300}": make_run(state=RunState.WAITING, attempt=1, due_at=NOW + 640, fence=4),
+            f"{NOW + 601}mabcdefgh": make_run(state=RunState.QUEUED, due_at=None, manual=True, fence=0),
+        }
+    ),
+    fence=5,
+    gap=Gap(first=NOW, last=NOW, count=1, reason=SkipReason.OVERLAP),
+    catch_up_to=NOW + 900,
+    starts=3,
+    brake_minute=NOW // 60,
+    brake_count=2,
+    attention_at=NOW + 670,
+    wakes=1,
+    paused=True,
+    cancelled=True,
+    deleted_at=NOW + 650,
+    last_run=LastRun(
+        slot_id=str(NOW),
+        attempt=4,
+        outcome=Outcome.PERMANENTLY_FAILED,
+        fence=3,
+        ended_at=NOW + 90,
+        error_code="TIMEOUT",
+    ),
+)
+FAILED_EXECUTION = Execution(
+    job_id=JOB_ID,
+    slot_id=str(NOW),
+    attempt=4,
+    status=ExecutionStatus.FAILED,
+    final=True,
+    fence=4,
+    write_id="AbCdEfGhIjKl",
+    started_at=NOW + 70.125,
+    completed_at=NOW + 70.5,
+    next_retry_at=NOW + 80,
+    reason="RETRIES_EXHAUSTED",
+    error=ExecutionError(code="HTTP_503", message="HTTP 503 Service Unavailable"),
+    result='{"ok":false}',
+)
+GAP_ROW = SkippedSlots(
+    job_id=JOB_ID, first=NOW, last=NOW + 300, count=2, reason=SkipReason.PAUSED, recorded_at=NOW + 400.5
+)
+
+
+def sample(name: str) -> dict[str, Any]:
+    """The content of events/<name>.json."""
+    content: dict[str, Any] = json.loads((EVENTS / f"{name}.json").read_text(encoding="utf-8"))
+    return content
