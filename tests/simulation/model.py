@@ -111,6 +111,14 @@ class Judge:
             must(False, "nothing follows a final attempt", life, (earlier, execution))
         life.history[key] = execution
         must(attempt <= life.limits.get(slot, 1), "no more attempts than allowed", life, (key, life.limits.get(slot)))
+        self._outcome(life, execution, actor, now)
+        self._retry(life, execution)
+        if execution.final:
+            life.ended[slot] = execution
+
+    def _outcome(self, life: Life, execution: Execution, actor: Actor, now: float) -> None:
+        """Each status and reason is given by who may give it, and when it may."""
+        key = slot, _ = execution.slot_id, execution.attempt
         if execution.status is SUCCESS:
             must(key in life.succeeded, "a run is completed by its target's success", life, key)
             must(execution.final, "a success is final", life, key)
@@ -124,9 +132,6 @@ class Judge:
             must(len(life.wakes) >= 10, "quarantine comes after ten wakes", life, (key, life.wakes))
         elif execution.status is ExecutionStatus.CANCELLED:
             must(actor.kind == "caller", "callers cancel", life, (key, actor.key))
-        self._retry(life, execution)
-        if execution.final:
-            life.ended[slot] = execution
 
     def _lost(self, life: Life, execution: Execution, actor: Actor, now: float) -> None:
         key = (execution.slot_id, execution.attempt)
