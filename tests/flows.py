@@ -28,6 +28,8 @@ from tests.factories import NOW, make_document
 LEASE = 60 + 15
 PROMISE = LEASE + 120
 """Seconds by which a lost thing is late at most: lease + 2 minutes (docs/architecture.md)."""
+SETTLE = 900
+"""Seconds after which nothing of a flow is under way any more, whatever died in it."""
 ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
 AT = NOW + 10
 MINUTELY = {"type": "cron", "expression": "* * * * *"}
@@ -317,3 +319,30 @@ def scheduled_lateness(driver: Driver, job_id: str) -> dict[int, float]:
         if start is not None and not is_manual(slot):
             late[slot_instant(slot) - NOW] = start - slot_instant(slot)
     return late
+
+
+def by_kind(driver: Driver, job_id: str) -> tuple[dict[int, list[str]], list[str]]:
+    """Final statuses of the scheduled slots, in seconds after NOW, and of the manual runs."""
+    scheduled: dict[int, list[str]] = {}
+    manual: list[str] = []
+    for slot, statuses in final_statuses(driver, job_id).items():
+        if is_manual(slot):
+            manual += statuses
+        else:
+            scheduled[slot_instant(slot) - NOW] = statuses
+    return scheduled, manual
+
+
+def check_repaired(driver: Driver, flow: Flow, job_id: str, *, starts: dict[int, float], where: str) -> None:
+    """What the crash table promises of a flow in which something died; `starts`: lateness of the flow undisturbed."""
+    check_settled(driver, job_id)
+    scheduled, manual = by_kind(driver, job_id)
+    assert all(statuses.count("COMPLETED") <= 1 for statuses in scheduled.values()), where
+    assert all(slot in scheduled for slot in flow.outcomes), f"{where}: a slot is without outcome"
+    for slot, outcome in flow.outcomes.items():
+        # While a dead owner holds its lease, its run is active: the overlap policy may skip what comes due in it.
+        allowed = {outcome, flow.after_a_death} | ({SKIPPED} if flow.recurring else set())
+        assert scheduled[slot][-1] in allowed, f"{where}: {slot}"
+    assert len(manual) == len(flow.manual), where
+    for slot, late in scheduled_lateness(driver, job_id).items():
+        assert 0 <= late <= starts.get(slot, 0) + PROMISE, f"{where}: slot {slot} started {late} s late"

@@ -7,28 +7,15 @@ import itertools
 
 import pytest
 
-from functions.domain.ids import is_manual, slot_instant
 from tests.driver import Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World
 from tests.faults import Faults
-from tests.flows import FLOWS, PROMISE, SKIPPED, Flow, check_settled, final_statuses, scheduled_lateness
-
-SETTLE = 900
+from tests.flows import FLOWS, SETTLE, Flow, by_kind, check_repaired, check_settled, scheduled_lateness
 
 
 def driver_with(faults: Faults) -> Driver:
     return Driver(World(clock=FakeClock(NOW), faults=faults))
-
-
-def by_kind(driver: Driver, job_id: str) -> tuple[dict[int, list[str]], list[str]]:
-    scheduled, manual = {}, []
-    for slot, statuses in final_statuses(driver, job_id).items():
-        if is_manual(slot):
-            manual += statuses
-        else:
-            scheduled[slot_instant(slot) - NOW] = statuses
-    return scheduled, manual
 
 
 @pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
@@ -58,17 +45,7 @@ def test_a_death_after_any_step_is_repaired(flow: Flow, when: str) -> None:
         faults.disarm()
         driver.run(SETTLE)
         where = f"{flow.name}, {when} {step}: {faults.steps[:step][-3:]}"
-        check_settled(driver, job_id)
-        scheduled, manual = by_kind(driver, job_id)
-        assert all(statuses.count("COMPLETED") <= 1 for statuses in scheduled.values()), where
-        assert all(slot in scheduled for slot in flow.outcomes), f"{where}: a slot is without outcome"
-        for slot, outcome in flow.outcomes.items():
-            # While a dead owner holds its lease, its run is active: the overlap policy may skip what comes due in it.
-            allowed = {outcome, flow.after_a_death} | ({SKIPPED} if flow.recurring else set())
-            assert scheduled[slot][-1] in allowed, f"{where}: {slot}"
-        assert len(manual) == len(flow.manual), where
-        for slot, late in scheduled_lateness(driver, job_id).items():
-            assert 0 <= late <= starts.get(slot, 0) + PROMISE, f"{where}: slot {slot} started {late} s late"
+        check_repaired(driver, flow, job_id, starts=starts, where=where)
         if not crashed:
             assert step > 5, "the flow has steps"
             break
