@@ -21,6 +21,8 @@ class Call:
     read_units: float = 0
     write_units: int = 0
     """Of the table and its indexes."""
+    scanned: int = 0
+    """Entries that a query read, whether it returned them or not."""
 
     def __str__(self) -> str:
         units = [f"{self.read_units:g} RU"] * bool(self.read_units) + [f"{self.write_units} WU"] * bool(
@@ -65,8 +67,8 @@ class CallLog:
             self.calls.append(Call(service, operation, str(place).rpartition("/")[2]))
 
     def _dynamodb(self, operation: str, params: dict[str, Any], parsed: dict[str, Any], old: Item | None) -> Call:
-        def call(place: str, read: float = 0, written: int = 0) -> Call:
-            return Call("dynamodb", operation, place, read, written)
+        def call(place: str, read: float = 0, written: int = 0, scanned: int = 0) -> Call:
+            return Call("dynamodb", operation, place, read, written, scanned)
 
         if operation in _WRITES:
             return call(params["TableName"], written=self._written(params, parsed, old))
@@ -79,7 +81,8 @@ class CallLog:
             return call(table, read_units(found, consistent=request.get("ConsistentRead", False)))
         if operation == "Query":
             place = ".".join([params["TableName"], *([params["IndexName"]] if "IndexName" in params else [])])
-            return call(place, query_units(parsed["Items"], consistent=params.get("ConsistentRead", False)))
+            units = query_units(parsed["Items"], consistent=params.get("ConsistentRead", False))
+            return call(place, units, scanned=parsed["ScannedCount"])
         raise ValueError(f"the rule for {operation} is not written down here")
 
     def _written(self, params: dict[str, Any], parsed: dict[str, Any], old: Item | None) -> int:

@@ -35,7 +35,7 @@ def with_executor(executor: Executor) -> Iterator[io.StringIO]:
     written = io.StringIO()
     with (
         mock.patch.dict(os.environ, variables),
-        mock.patch.object(bootstrap, "executor", lambda: executor),
+        mock.patch.object(bootstrap, "executor", return_value=executor),
         redirect_stdout(written),
     ):
         shared = telemetry.logger().registered_handler

@@ -43,9 +43,7 @@ HTTP_API = Price(
     source="AWS whitepaper on private APIs, cost optimization",
 )
 LAMBDA_REQUEST = Price(dollars=0.20, per=MILLION, unit="Lambda requests", source=f"{_QUOTED} 2026-09-19")
-LAMBDA_GB_SECOND = Price(
-    dollars=0.0000133334, per=1, unit="Lambda GB-second on arm64", source=f"{_QUOTED} 2026-09-19"
-)
+LAMBDA_GB_SECOND = Price(dollars=0.0000133334, per=1, unit="Lambda GB-second on arm64", source=f"{_QUOTED} 2026-09-19")
 WRITE_UNIT = Price(dollars=0.625, per=MILLION, unit="DynamoDB write units on demand", source=f"{_QUOTED} 2026-09-06")
 READ_UNIT = Price(dollars=0.125, per=MILLION, unit="DynamoDB read units on demand", source=f"{_QUOTED} 2026-09-06")
 WRITE_CAPACITY_HOUR = Price(
@@ -78,7 +76,10 @@ UTILISATION = 0.7
 """Of provisioned capacity: what is paid and not used is part of the price."""
 
 STEP_FUNCTIONS = Price(
-    dollars=25.00, per=MILLION, unit="Step Functions state transitions, Standard", source="aws.amazon.com/step-functions/pricing"
+    dollars=25.00,
+    per=MILLION,
+    unit="Step Functions state transitions, Standard",
+    source="aws.amazon.com/step-functions/pricing",
 )
 
 

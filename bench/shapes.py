@@ -77,7 +77,7 @@ def count_shapes() -> list[Shape]:
     """Every shape with each fill; raises AssertionError where a job did not do what its shape says."""
     with on_moto() as deployed:
         deployed.create()  # Its owner is known from now on.
-        shapes = [
+        return [
             Shape(name=name, fill=fill, steps=steps(deployed, fill))
             for name, steps in (
                 (AT_ONCE, _at_once),
@@ -87,7 +87,6 @@ def count_shapes() -> list[Shape]:
             )
             for fill in FILLS
         ]
-        return shapes
 
 
 def idle_tick() -> Sequence[Call]:
@@ -106,7 +105,7 @@ def _created(deployed: Deployed, slot: int) -> tuple[Step, list[str]]:
     return Step(what="created", function="api", calls=calls, jobs=BULK), ids
 
 
-def _attempt(  # noqa: PLR0913 - what a batch is
+def _attempt(
     deployed: Deployed, ids: Sequence[str], slot: int, attempt: int, answer: TargetAnswer, *, at: float, what: str
 ) -> Step:
     hints = [Hint(job_id, slot_id(slot), attempt) for job_id in ids]
@@ -146,9 +145,7 @@ def _with_retries(deployed: Deployed, fill: int) -> list[Step]:
     steps, at = [created], slot + 0.1
     # Beyond the longest delay before each retry: 10, 20 and 40 s, a fifth of jitter on top.
     for attempt, longest in ((1, 13), (2, 25), (3, 49)):
-        steps.append(
-            _attempt(deployed, ids[:fill], slot, attempt, _FAILED, at=at, what=f"attempt {attempt}, fails")
-        )
+        steps.append(_attempt(deployed, ids[:fill], slot, attempt, _FAILED, at=at, what=f"attempt {attempt}, fails"))
         at += longest
     return [*steps, _attempt(deployed, ids[:fill], slot, 4, _OK, at=at, what="attempt 4, succeeds")]
 
