@@ -80,7 +80,8 @@ def main(arguments: list[str]) -> None:
         PAGE.write_text(text, encoding="utf-8")
 
 
-WORDS = frozenset({"clients", "counted", "what to know", "source"})
+WORDS = frozenset({"clients", "counted", "for", "what to know", "source"})
+"""Columns of text."""
 
 
 def show(console: Console, table: Table) -> None:

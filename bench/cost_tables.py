@@ -11,29 +11,10 @@ from bench.shapes import AT_ONCE, FILLS
 from bench.tables import Table, verdict
 from bench.usage import Usage
 
-_PRICES = (
-    prices.HTTP_API,
-    prices.LAMBDA_REQUEST,
-    prices.LAMBDA_GB_SECOND,
-    prices.WRITE_UNIT,
-    prices.READ_UNIT,
-    prices.WRITE_CAPACITY_HOUR,
-    prices.READ_CAPACITY_HOUR,
-    prices.SQS_REQUEST,
-    prices.SCHEDULE,
-    prices.LOGS,
-    prices.TRACES,
-    prices.KMS_REQUEST,
-    prices.TRAFFIC,
-    prices.KMS_KEY,
-    prices.SECRET,
-    prices.METRIC,
-)
-
 
 def cost_tables(results: Sequence[Costs]) -> list[Table]:
     [costs] = results
-    return [_shapes(costs), _units(costs), _beside(costs), _standing(costs), _alternatives(costs)]
+    return [_shapes(costs), _units(costs), _beside(costs), _standing(costs), _alternatives(costs), _prices()]
 
 
 def _shapes(costs: Costs) -> Table:
@@ -57,11 +38,7 @@ def _shapes(costs: Costs) -> Table:
             "verdict",
         ),
         [_shape_row(cost) for cost in costs.shapes],
-        [
-            "worker job: there are no workers yet, so nothing to count.",
-            f"prices of {prices.REGION}, before any free tier, read on {prices.READ_ON} (bench/prices.py): "
-            + "; ".join(map(str, _PRICES)),
-        ],
+        ["worker job: there are no workers yet, so nothing to count."],
     )
 
 
@@ -170,6 +147,15 @@ def _alternatives(costs: Costs) -> Table:
         ("where", "$", "counted", "what to know", "source"),
         sorted(rows, key=lambda row: float(row[1])),
         [f"prices read on {prices.READ_ON}, before any free tier; without one's own functions, tables and logs"],
+    )
+
+
+def _prices() -> Table:
+    written = [one for one in vars(prices).values() if isinstance(one, prices.Price)]
+    return Table(
+        f"10. Prices, {prices.REGION}, before any free tier, read on {prices.READ_ON}",
+        ("$", "for", "source"),
+        [(f"{one.dollars:.10f}".rstrip("0").rstrip("."), one.counted, one.source) for one in written],
     )
 
 

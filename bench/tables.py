@@ -119,7 +119,7 @@ def call_table(results: Sequence[Counted]) -> Table:
 
 def sweep_table(results: Sequence[SweepReads]) -> Table:
     return Table(
-        "10. A tick of the sweep",
+        "11. A tick of the sweep",
         ("store", "jobs scheduled", "overdue", "index entries read", "rows read", "woken", "read units", "verdict"),
         [
             (
@@ -141,7 +141,7 @@ def lateness_table(results: Sequence[Lateness]) -> Table:
     """Both clocks beside the one budget; a line without numbers where there was no stack."""
     [one] = results
     title, columns = (
-        "11. Start lateness on the local stack, s",
+        "12. Start lateness on the local stack, s",
         ("by", "jobs", "p50", "p99", "most", "budget", "verdict"),
     )
     if one.skipped:

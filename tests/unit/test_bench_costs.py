@@ -134,7 +134,7 @@ def test_shapes_over_their_budget_show() -> None:
     dear = [Shape(name=name, fill=10, steps=[nine_units]) for name in (AT_ONCE, CRON)]
     costs = [cost_of(one, TIMES, Usage()) for one in (shape(fill=1), shape(), *dear)]
     report = Costs(times=TIMES, shapes=costs, beside=beside(costs), standing=standing(Usage()))
-    table, units, *_, elsewhere = cost_tables([report])
+    table, units, *_, elsewhere, listed = cost_tables([report])
 
     assert [(row[0], row[10], row[14]) for row in table.rows] == [
         (AT_ONCE, "kept", "kept"),
@@ -145,6 +145,7 @@ def test_shapes_over_their_budget_show() -> None:
     assert (f"{AT_ONCE}: created", "10", "3", "0", "0.1") in [row[:5] for row in units.rows]
     assert [float(row[1]) for row in elsewhere.rows] == sorted(float(row[1]) for row in elsewhere.rows)
     assert len(elsewhere.rows) == len(ALTERNATIVES) + 3
+    assert ("0.0000133334", "1 Lambda GB-second on arm64") in [row[:2] for row in listed.rows]
 
 
 def test_every_price_says_where_it_was_read() -> None:
@@ -153,7 +154,7 @@ def test_every_price_says_where_it_was_read() -> None:
     assert len(written) >= 15
     assert all(one.source and one.unit and one.dollars > 0 for one in written)
     assert all(one.source and one.counted and one.dollars > 0 for one in ALTERNATIVES)
-    assert str(prices.SQS_REQUEST).startswith("$0.4 per 1 000 000 requests to standard queues")
+    assert prices.SQS_REQUEST.counted.startswith("1 000 000 requests to standard queues")
 
 
 def test_raw_scheduler_and_queue_cost_what_they_are_made_of() -> None:
