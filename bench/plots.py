@@ -83,7 +83,7 @@ def plot_lateness(measured: Lateness, path: Path) -> None:
         p50, p99 = percentile(ordered, 0.5), percentile(ordered, 0.99)
         axes.step(ordered, shares, where="post", color=colour, label=f"{label}: p50 {p50:.2f} s, p99 {p99:.2f} s")
     axes.axvline(BUDGET, color="black", linewidth=1.6, label=f"budget of p99: {BUDGET} s")
-    axes.set_xlim(0, max(BUDGET * 1.15, *measured.started, *measured.arrived))
+    axes.set_xlim(0, 1.05 * max(BUDGET * 1.1, *measured.started, *measured.arrived))
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("seconds after the slot")
     axes.set_ylabel("share of jobs")
