@@ -62,7 +62,7 @@ def named(*reasons: str) -> tuple[tuple[str, str, str], ...]:
 
 
 MUTANTS = [
-    # --- PROTOCOL section 3 ---
+    # --- docs/protocol.md ---
     m(
         "start_keeps_att",
         "a start leaves the attention alone (V1)",
@@ -164,14 +164,20 @@ MUTANTS = [
         "a new schedule drops what is overdue (V11)",
         (
             "domain/commands.py",
-            "    if job.next_slot is not None and job.definition is not None:\n",
-            "    if row is None:\n",
+            "    if job.next_slot is not None:\n"
+            "        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
+            "    if row is None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
         ),
     ),
     m(
         "cancel_forgets",
         "a cancel drops what is overdue (V11)",
-        ("domain/commands.py", "        row, flush = _overdue_into_gap(row, now=now)\n", "        pass\n"),
+        (
+            "domain/commands.py",
+            "    if job.next_slot is not None:\n"
+            "        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
+            "    if row is None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
+        ),
     ),
     m(
         "loser_sends",
@@ -274,7 +280,7 @@ MUTANTS = [
         (
             "usecases/jobs.py",
             "    try:\n        job = services.jobs.create(job)\n",
-            "    send(services, job, hints_of_new_job(job))\n    try:\n        job = services.jobs.create(job)\n",
+            "    send(services, job, waiting_hints(job))\n    try:\n        job = services.jobs.create(job)\n",
         ),
     ),
     m(
@@ -393,12 +399,22 @@ MUTANTS = [
         by="tests/unit/test_found_by_simulation.py",
     ),
     m(
+        "recovered, nothing woken",
+        "the visit that recovers a run looks at nothing else of the job",
+        (
+            "usecases/sweep.py",
+            "        if isinstance(decision, Quarantine):\n",
+            '        if done == "RECOVERED":\n            return done\n        if isinstance(decision, Quarantine):\n',
+        ),
+        by="tests/unit/test_found_by_simulation.py",
+    ),
+    m(
         "recovered and woken",
         "the visit that recovers a run wakes it, too",
         (
             "usecases/sweep.py",
-            'return decision if done == "WATCHED" or isinstance(decision, Recover) else Drop(done)',
-            "return decision",
+            "sent | frozenset(waiting_hints(job)).difference(waited)",
+            "sent",
         ),
     ),
     m(
@@ -438,7 +454,7 @@ MUTANTS = [
     m(
         "window at planning only",
         "a retry that was held up starts after its window",
-        ("domain/dispatch.py", "if run.attempt > 0 and not run.forced and", "if run.attempt < 0 and"),
+        ("domain/dispatch.py", "return run.attempt > 0 and not run.forced and", "return run.attempt < 0 and"),
     ),
     m(
         "window at starting only",
@@ -492,6 +508,6 @@ MUTANTS = [
 
 EXCLUDED = {
     "defer_after_claim": "there is no deferral yet but the brake's, which is decided in the start's own write",
-    "lean_no_revoke": "the lean end of PROTOCOL section 6 is not built: every end puts its history row first",
+    "lean_no_revoke": "the lean end of docs/protocol.md is not built: every end puts its history row first",
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",
 }

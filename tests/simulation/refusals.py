@@ -1,4 +1,4 @@
-"""When a caller may be refused (PROTOCOL 1.5), and a row in a line of a trace."""
+"""When a caller may be refused (docs/protocol.md, 1.5), and a row in a line of a trace."""
 
 from __future__ import annotations
 
