@@ -131,8 +131,14 @@ def beside(costs: Sequence[ShapeCost]) -> list[Beside]:
         return {fill: price.of(one * MILLION) for fill, one in units.items()}
 
     return [
-        Beside(what="lifecycle events", counted="not built yet: one or more events a change", by_fill=None),
-        Beside(what="audit", counted="not built yet: one write or more a change", by_fill=None),
+        Beside(
+            what="lifecycle events",
+            counted=f"not built yet: {prices.EVENTS.of(MILLION):.2f} for one event a job",
+            by_fill=None,
+        ),
+        Beside(
+            what="audit", counted=f"not built yet: {prices.WRITE_UNIT.of(MILLION):.3f} for one row a job", by_fill=None
+        ),
         Beside(
             what="logs",
             counted=", ".join(f"{cost.log_bytes:.0f} B a job at fill {fill}" for fill, cost in at_once.items())

@@ -34,7 +34,7 @@ class Price:
     @property
     def counted(self) -> str:
         """What `dollars` buys."""
-        return f"{self.per:,.0f} {self.unit}".replace(",", " ")
+        return f"{self.per:,.0f}".replace(",", " ") + f" {self.unit}"
 
 
 HTTP_API = Price(
@@ -54,16 +54,14 @@ READ_CAPACITY_HOUR = Price(
     dollars=0.00013, per=1, unit="hour of a DynamoDB read unit a second, provisioned", source=f"{_QUOTED} 2026-09-06"
 )
 SQS_REQUEST = Price(
-    dollars=0.40, per=MILLION, unit="requests to standard queues of up to 64 KB", source=f"{_QUOTED} 2026"
+    dollars=0.40, per=MILLION, unit="requests to standard queues of up to 64 KB", source=f"{_QUOTED}, undated"
 )
 SCHEDULE = Price(
     dollars=1.00,
     per=MILLION,
     unit="EventBridge Scheduler invocations (their call of the target is extra)",
-    source=f"{_QUOTED} 2026",
+    source=f"{_QUOTED}, undated",
 )
-STORAGE = Price(dollars=0.25, per=1, unit="GB-month in DynamoDB", source=f"{_QUOTED} 2026-09-06")
-
 EVENTS = Price(dollars=1.00, per=MILLION, unit="EventBridge custom events of up to 64 KB", source=_MEMORY)
 LOGS = Price(dollars=0.50, per=1, unit="GB taken in by CloudWatch Logs", source=_MEMORY)
 METRIC = Price(dollars=0.30, per=1, unit="custom metric a month", source=_MEMORY)
@@ -119,7 +117,7 @@ ALTERNATIVES = (
         dollars=SCHEDULE.of(MILLION) + SQS_REQUEST.of(1.2 * MILLION),
         counted="1 invocation, 1 send, receive and delete ten a batch",
         lacks="no state, history, cancelling of runs or retries by policy; the minute, not the second",
-        source=f"{_QUOTED} 2026",
+        source=f"{_QUOTED}, undated",
     ),
     Alternative(
         name="Upstash QStash, pay as you go",
@@ -133,7 +131,7 @@ ALTERNATIVES = (
         dollars=17.50,
         counted="2 operations and 2 invocations of a job that waits",
         lacks="300 starts/s; code of one's own around it",
-        source="AWS Price List, quoted 2026",
+        source=f"{_QUOTED}, undated",
     ),
     Alternative(
         name="Inngest, above the plan",

@@ -154,7 +154,7 @@ def test_every_price_says_where_it_was_read() -> None:
     assert len(written) >= 15
     assert all(one.source and one.unit and one.dollars > 0 for one in written)
     assert all(one.source and one.counted and one.dollars > 0 for one in ALTERNATIVES)
-    assert prices.SQS_REQUEST.counted.startswith("1 000 000 requests to standard queues")
+    assert prices.STEP_FUNCTIONS.counted == "1 000 000 Step Functions state transitions, Standard"
 
 
 def test_raw_scheduler_and_queue_cost_what_they_are_made_of() -> None:
