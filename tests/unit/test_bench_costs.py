@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bench import prices
@@ -9,6 +11,7 @@ from bench.call_log import Call
 from bench.cost_tables import cost_tables
 from bench.costs import PLATFORM_LINES, Costs, beside, cost_of, standing
 from bench.function_time import CALL_SECONDS, MB_OF_A_PROCESSOR, TARGET_SECONDS, FunctionTimes
+from bench.page import markdown
 from bench.prices import ALTERNATIVES, MILLION, Price
 from bench.shapes import AT_ONCE, CRON, Shape, Step
 from bench.usage import Usage, dollars, polled, scheduled, usage_of
@@ -145,6 +148,7 @@ def test_shapes_over_their_budget_show() -> None:
     assert (f"{AT_ONCE}: created", "10", "3", "0", "0.1") in [row[:5] for row in units.rows]
     assert [float(row[1]) for row in elsewhere.rows] == sorted(float(row[1]) for row in elsewhere.rows)
     assert len(elsewhere.rows) == len(ALTERNATIVES) + 3
+    assert markdown("", [listed]) in (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert ("0.0000133334", "1 Lambda GB-second on arm64") in [row[:2] for row in listed.rows]
 
 
