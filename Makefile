@@ -66,7 +66,7 @@ down: ## Stop the local stack and remove its state
 demo: setup ## The whole product in two minutes: stack, jobs, retries, history
 	@$(IN) python -m gnomon.local.demo
 
-bench: setup ## Print the budgets beside their floors: times, imports, calls (ARGS=--write puts them into docs/benchmarks.md)
+bench: setup ## Print the budgets beside their floors: times, calls, costs, lateness (ARGS=--write: docs/benchmarks.md)
 	@$(IN) python -m bench $(ARGS)
 
 simulate: setup ## Stories that try to lose a job, in virtual time (SEEDS=500)

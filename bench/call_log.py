@@ -9,6 +9,7 @@ from typing import Any
 from bench.capacity import Item, index_write_units, query_units, read_units, write_units
 
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
+_SEEN = "bench.call_log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Call:
     read_units: float = 0
     write_units: int = 0
     """Of the table and its indexes."""
+    scanned: int = 0
+    """Entries that a query read, whether it returned them or not."""
 
     def __str__(self) -> str:
         units = [f"{self.read_units:g} RU"] * bool(self.read_units) + [f"{self.write_units} WU"] * bool(
@@ -29,15 +32,16 @@ class Call:
 
 
 class CallLog:
-    """Watches clients; `calls` are what they made, oldest first. Not for calls of several threads at once."""
+    """Watches clients; `calls` are what they made, in the order of their answers.
+
+    Several threads may call at once, where no two of them write the same row.
+    """
 
     def __init__(self, dynamodb: Any) -> None:
         """`dynamodb`: a client of its own, that nobody counts, to look at rows before and after a write."""
         self.calls: list[Call] = []
         self._look = dynamodb
         self._tables: dict[str, dict[str, Any]] = {}
-        self._params: dict[str, Any] = {}
-        self._old: Item | None = None
 
     def watch(self, client: Any) -> None:
         service = client.meta.service_model.service_name
@@ -49,53 +53,57 @@ class CallLog:
         taken, self.calls = self.calls, []
         return taken
 
-    def _before(self, *, params: dict[str, Any], model: Any, **_: Any) -> None:
-        self._params = dict(params)
-        self._old = self._row() if model.name in _WRITES else None
+    def _before(self, *, params: dict[str, Any], model: Any, context: dict[str, Any], **_: Any) -> None:
+        old = self._row(params) if model.name in _WRITES else None
+        context[_SEEN] = (dict(params), old)  # botocore's own dictionary of this one call
 
-    def _after(self, *, parsed: dict[str, Any], model: Any, **_: Any) -> None:
-        service, operation, params = model.service_model.service_name, model.name, self._params
-        if service != "dynamodb":
+    def _after(self, *, parsed: dict[str, Any], model: Any, context: dict[str, Any], **_: Any) -> None:
+        params, old = context[_SEEN]
+        service, operation = model.service_model.service_name, model.name
+        if service == "dynamodb":
+            self.calls.append(self._dynamodb(operation, params, parsed, old))
+        else:
             place = params.get("QueueUrl") or params.get("GroupName") or params.get("FunctionName") or ""
             self.calls.append(Call(service, operation, str(place).rpartition("/")[2]))
-            return
+
+    def _dynamodb(self, operation: str, params: dict[str, Any], parsed: dict[str, Any], old: Item | None) -> Call:
+        def call(place: str, read: float = 0, written: int = 0, scanned: int = 0) -> Call:
+            return Call("dynamodb", operation, place, read, written, scanned)
+
         if operation in _WRITES:
-            self.calls.append(Call(service, operation, params["TableName"], write_units=self._written(parsed)))
-        elif operation == "GetItem":
+            return call(params["TableName"], written=self._written(params, parsed, old))
+        if operation == "GetItem":
             items = [parsed["Item"]] if "Item" in parsed else []
-            units = read_units(items, consistent=params.get("ConsistentRead", False))
-            self.calls.append(Call(service, operation, params["TableName"], units))
-        elif operation == "BatchGetItem":
+            return call(params["TableName"], read_units(items, consistent=params.get("ConsistentRead", False)))
+        if operation == "BatchGetItem":
             [(table, request)] = params["RequestItems"].items()
             found = parsed["Responses"].get(table, [])
-            units = read_units(found, consistent=request.get("ConsistentRead", False))
-            self.calls.append(Call(service, operation, table, units))
-        elif operation == "Query":
+            return call(table, read_units(found, consistent=request.get("ConsistentRead", False)))
+        if operation == "Query":
             place = ".".join([params["TableName"], *([params["IndexName"]] if "IndexName" in params else [])])
             units = query_units(parsed["Items"], consistent=params.get("ConsistentRead", False))
-            self.calls.append(Call(service, operation, place, units))
-        else:
-            raise ValueError(f"the rule for {operation} is not written down here")
+            return call(place, units, scanned=parsed["ScannedCount"])
+        raise ValueError(f"the rule for {operation} is not written down here")
 
-    def _written(self, parsed: dict[str, Any]) -> int:
+    def _written(self, params: dict[str, Any], parsed: dict[str, Any], old: Item | None) -> int:
         if "Error" in parsed:  # A refused condition costs as much as the row that refused it.
-            return write_units(self._old, None)
-        new, keys = self._row(), self._keys(self._params["TableName"])
-        return write_units(self._old, new) + sum(
-            index_write_units(self._old, new, index_keys=names, keys=keys) for names in self._indexes()
+            return write_units(old, None)
+        new, keys = self._row(params), self._keys(params["TableName"])
+        return write_units(old, new) + sum(
+            index_write_units(old, new, index_keys=names, keys=keys) for names in self._indexes(params["TableName"])
         )
 
-    def _row(self) -> Item | None:
-        table = self._params["TableName"]
-        key = self._params.get("Key") or {name: self._params["Item"][name] for name in self._keys(table)}
+    def _row(self, params: dict[str, Any]) -> Item | None:
+        table = params["TableName"]
+        key = params.get("Key") or {name: params["Item"][name] for name in self._keys(table)}
         row: Item | None = self._look.get_item(TableName=table, Key=key, ConsistentRead=True).get("Item")
         return row
 
     def _keys(self, table: str) -> Sequence[str]:
         return _names(self._table(table)["KeySchema"])
 
-    def _indexes(self) -> list[Sequence[str]]:
-        described = self._table(self._params["TableName"])
+    def _indexes(self, table: str) -> list[Sequence[str]]:
+        described = self._table(table)
         return [_names(index["KeySchema"]) for index in described.get("GlobalSecondaryIndexes", [])]
 
     def _table(self, name: str) -> dict[str, Any]:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from bench.aws_calls import Counted
 from bench.cold_start import ColdStart
 from bench.import_times import ImportTime
+from bench.lateness import BUDGET as LATENESS_BUDGET
+from bench.lateness import Lateness, percentile
 from bench.measuring import Spread
 from bench.request_time import RequestTime
+from bench.sweep_reads import SweepReads
 
 REQUEST_BUDGET = 1.3
 COLD_START_BUDGET = 1.25
@@ -111,6 +114,56 @@ def call_table(results: Sequence[Counted]) -> Table:
             for one in results
         ],
         [f"{one.what}: {', '.join(map(str, one.calls))}" for one in results],
+    )
+
+
+def sweep_table(results: Sequence[SweepReads]) -> Table:
+    return Table(
+        "11. A tick of the sweep",
+        ("store", "jobs scheduled", "overdue", "index entries read", "rows read", "woken", "read units", "verdict"),
+        [
+            (
+                one.store,
+                str(one.scheduled),
+                str(one.overdue),
+                str(one.entries_read),
+                str(one.rows_read),
+                str(one.woken),
+                "" if one.read_units is None else f"{one.read_units:g}",
+                verdict(max(one.rows_read, one.entries_read), one.overdue),
+            )
+            for one in results
+        ],
+    )
+
+
+def lateness_table(results: Sequence[Lateness]) -> Table:
+    """Both clocks beside the one budget; a line without numbers where there was no stack."""
+    [one] = results
+    title, columns = (
+        "12. Start lateness on the local stack, s",
+        ("by", "jobs", "p50", "p99", "most", "budget", "verdict"),
+    )
+    if one.skipped:
+        return Table(title, columns, [(f"skipped: {one.skipped}", "", "", "", "", f"≤ {LATENESS_BUDGET}", "")])
+    if not one.started:
+        return Table(title, columns, [("no job started", str(one.lost), "", "", "", f"≤ {LATENESS_BUDGET}", "OVER")])
+    return Table(
+        title,
+        columns,
+        [
+            (
+                by,
+                str(len(values)),
+                f"{percentile(values, 0.5):.3f}",
+                f"{percentile(values, 0.99):.3f}",
+                f"{max(values):.3f}",
+                f"≤ {LATENESS_BUDGET}",
+                verdict(percentile(values, 0.99), LATENESS_BUDGET) if one.lost == 0 else "OVER",
+            )
+            for by, values in (("history's startedAt", one.started), ("arrival at the target", one.arrived))
+        ],
+        [f"{one.lost} jobs did not start"] if one.lost else [],
     )
 
 
