@@ -21,10 +21,13 @@ from bench.load.run import Load, Outcome, Size
 from bench.load.target import Target
 from bench.machine import machine
 from bench.tables import Table
+from gnomon.errors import GnomonError
 from gnomon.local import aws, emulator, stack
 from gnomon.local.places import LOCAL, Place, at, place
 from gnomon.local.report import LocalError, exit_code
 
+MOST_JOBS, MOST_USERS = 3_000, 48
+"""The emulator keeps a process of some 70 MB for each request that was ever under way at once, and one for its echo."""
 SHOWN = 5
 FOLDER = LOCAL / "load"
 """What was asked and answered, and what Locust said."""
@@ -40,6 +43,8 @@ def load(size: Size, console: Console) -> None:
         if own:
             stack.up(where)
         outcome = _on(where, size)
+    except GnomonError as error:
+        raise LocalError(f"the jobs could not be read: {error}", f"What was asked and answered: {FOLDER}") from error
     finally:
         if own:
             emulator.remove(where)
@@ -120,8 +125,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.load", description=__doc__)
     parser.add_argument("--jobs", type=int, default=1_000, help="created at once; half as many retries are forced")
     parser.add_argument("--users", type=int, default=16, help="single requests under way at a time")
-    parser.add_argument("--seconds", type=float, default=270, help="for all of it, without starting the stack")
+    parser.add_argument("--seconds", type=float, default=240, help="for all of it, without starting the stack")
     chosen = parser.parse_args()
+    for name, value, least, most in (("jobs", chosen.jobs, 10, MOST_JOBS), ("users", chosen.users, 1, MOST_USERS)):
+        if not least <= value <= most:
+            parser.error(f"--{name} is {value}; {least} to {most} are possible")
     aws.forget_accounts(os.environ)
     size = Size(jobs=chosen.jobs, users=chosen.users, seconds=chosen.seconds)
     return exit_code(lambda: load(size, Console()))

@@ -11,8 +11,6 @@ from typing import Any
 from bench.load.story import ALLOWED, BULK, FAILING, SINGLE, Answered, Request
 from bench.load.target import Called
 
-SHOWN = 5
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -59,7 +57,7 @@ def jobs_exist(ids: Sequence[str], wanted: int, jobs: Mapping[str, Mapping[str, 
     return Verdict("every job that was made is listed, and no other", found)
 
 
-def ended_as_decided(jobs: Mapping[str, Mapping[str, Any]], calls: Sequence[Called]) -> Verdict:
+def ended_as_decided(jobs: Mapping[str, Mapping[str, Any]], calls: Sequence[Called], *, when: str = "") -> Verdict:
     """Each job is at rest, and its end is what the receiver answered to its last attempt."""
     last = {call.job_id: call for call in sorted(calls, key=lambda call: call.attempt)}
     found = []
@@ -74,11 +72,11 @@ def ended_as_decided(jobs: Mapping[str, Mapping[str, Any]], calls: Sequence[Call
             found.append(f"{job_id} is {job['status']}, its target answered {call.status} to attempt {call.attempt}")
         elif run.get("attempt") != call.attempt:
             found.append(f"{job_id} shows attempt {run.get('attempt')}, its target's last was {call.attempt}")
-    return Verdict("every job ended as its receiver decided", found)
+    return Verdict(f"every job ended as its receiver decided{when}", found)
 
 
 def attempts_allowed(
-    jobs: Mapping[str, Mapping[str, Any]], calls: Sequence[Called], *, forced: Collection[str] = ()
+    jobs: Mapping[str, Mapping[str, Any]], calls: Sequence[Called], *, forced: Collection[str] = (), when: str = ""
 ) -> Verdict:
     """A steady job took one attempt, a failing one all that it may; a forced retry is one more."""
     made = _attempts(calls)
@@ -89,7 +87,7 @@ def attempts_allowed(
         # An attempt whose process was lost is spent, and may not have reached the target.
         if max(made[job_id], default=0) != allowed:
             found.append(f"{job_id}: attempts {sorted(made[job_id])} were made, {allowed} allowed")
-    return Verdict("every run took the attempts it may", found)
+    return Verdict(f"every run took the attempts it may{when}", found)
 
 
 def letters_sent(jobs: Mapping[str, Mapping[str, Any]], letters: Mapping[str, int]) -> Verdict:

@@ -26,6 +26,7 @@ from gnomon.local.report import step
 
 LEAD = 20
 """Seconds until the jobs are due, so that runs and requests are measured one after the other."""
+RETRIED = ", after the forced retries"
 LETTER_SECONDS = 30
 """For the stream of dead runs to be announced, after the last of them."""
 SINGLES = 5
@@ -99,8 +100,8 @@ class Load:
         second = self._ended(tag, len({(call.job_id, call.attempt) for call in calls}) + len(retried), ends=ends)
         again = list(self.target.calls)
         verdicts += [
-            judging.ended_as_decided(second, again),
-            judging.attempts_allowed(second, again, forced=set(retried)),
+            judging.ended_as_decided(second, again, when=RETRIED),
+            judging.attempts_allowed(second, again, forced=set(retried), when=RETRIED),
         ]
         answers += answered
         return Outcome(

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from functions.domain import dispatch, job, visit
 from gnomon.client import Client
 from gnomon.local import emulator
 from gnomon.local.places import ROOT, Place, at
@@ -24,9 +25,11 @@ from tests.e2e.target import Endpoint
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(420)]
 
 PORTS = range(4640, 4650)
-HINT_LOST = 90
+TICK = 60
+"""Seconds between two sweeps."""
+HINT_LOST = job.HINT_SLACK + TICK
 """Seconds after its due instant within which a run starts although nobody was told (the crash table)."""
-OWNER_LOST = 80
+OWNER_LOST = dispatch.LEASE_MARGIN + visit.LEASE_GRACE + TICK
 """Seconds beyond an attempt's timeout, from its start, within which it is repaired when its owner died."""
 GRACE = 15
 """Seconds for the sweep's own way: the emulator's schedules tick every ten."""
@@ -128,7 +131,7 @@ def _completed(outage: Outage, name: str, latest: float) -> list[dict[str, Any]]
 
 
 def test_the_stop_was_in_the_middle(outage: Outage) -> None:
-    states = {name: job["status"] for name, job in outage.before.items()}
+    states = {name: shown["status"] for name, shown in outage.before.items()}
     assert states | {"repeated": ""} == {
         "far": "SCHEDULED",
         "repeated": "",
@@ -159,7 +162,7 @@ def test_a_waiting_retry_is_made(outage: Outage, endpoint: Endpoint) -> None:
 
 def test_a_running_attempt_is_lost_and_repeated(outage: Outage, endpoint: Endpoint) -> None:
     began = outage.before["running"]
-    latest = max(outage.stopped + TIMEOUT + OWNER_LOST, outage.started + 60) + GRACE
+    latest = max(outage.stopped + TIMEOUT + OWNER_LOST, outage.started + TICK) + GRACE
     first, second = _completed(outage, "running", latest)
     assert began["status"] == "RUNNING"
     assert (first["status"], first["error"]["code"]) == ("FAILED", "WORKER_LOST")
