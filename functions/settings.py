@@ -12,6 +12,10 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Self
 
+REPAIRED = "Repaired"
+"""Metric, watched by an alarm: jobs the sweep woke, recovered or quarantined. Above zero for long, hints get lost."""
+FAILED_VISITS = "FailedVisits"
+"""Metric, watched by an alarm: jobs the sweep could not look after."""
 TELEMETRY_VARIABLES = ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_LOG_LEVEL", "POWERTOOLS_METRICS_NAMESPACE")
 """Every function has these beside its settings; Powertools' logger reads them itself."""
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger
 
+from functions.settings import FAILED_VISITS, REPAIRED
+
 if TYPE_CHECKING:
     from aws_lambda_powertools import Metrics
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -25,9 +27,6 @@ ATTEMPTS = "Attempts"
 FAILED_ATTEMPTS = "FailedAttempts"
 SWEPT = "Swept"
 """Jobs a tick of the sweep looked at."""
-REPAIRED = "Repaired"
-"""Jobs the sweep woke, recovered or quarantined: above zero for long, hints are being lost."""
-FAILED_VISITS = "FailedVisits"
 DEAD_LETTERS = "DeadLetters"
 
 

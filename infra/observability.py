@@ -10,7 +10,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from functions.telemetry import FAILED_VISITS, REPAIRED
+from functions.settings import FAILED_VISITS, REPAIRED
 from infra.nag import acknowledge
 from infra.stage import Stage
 

@@ -76,8 +76,7 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str) ->
 
 def _is_expired(slot: str, run: ActiveRun, definition: Definition, now: float) -> bool:
     """Whether a retry comes too late for `retryWindowSeconds`, held back by a pause, say. One asked for never does."""
-    # A retry planned for the last second of the window starts a moment after it.
-    return run.attempt > 0 and not run.forced and definition.retry.is_over(slot_instant(slot), now=now - CLOCK_SKEW)
+    return run.attempt > 0 and not run.forced and definition.retry.is_over(slot_instant(slot), now=now)
 
 
 def _take_next(job: Job, slot: int, *, now: float, write_id: str) -> Decision:

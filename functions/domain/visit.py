@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from functions.domain.decision import Drop, Write, waiting_hints, with_attention, without_run
+from functions.domain.decision import Drop, Due, Write, waiting_hints, with_attention, without_run
 from functions.domain.ending import ended_from_outside, released
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import slot_id
@@ -33,17 +33,20 @@ class Quarantine:
     due: tuple[tuple[str, ActiveRun], ...]
 
 
-def decide_visit(job: Job, *, now: float, feeding: bool) -> Recover | Quarantine | Write | Drop:
+def decide_visit(
+    job: Job, *, now: float, feeding: bool, sent: frozenset[Due] = frozenset()
+) -> Recover | Quarantine | Write | Drop:
     """Decide about a row that was read strongly.
 
     `feeding` is False while the queues hold a backlog: then due work is neither woken nor counted (A16).
+    `sent` are the hints that this visit has just sent for the runs it recovered: they had no time to start anything.
     """
     instant = int(now)
     for slot, run in job.runs.items():
         lease = run.lease_expires_at
         if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= now:
             return Recover(slot, run)
-    due = tuple(hint for hint in waiting_hints(job) if hint.due_at <= now)
+    due = tuple(hint for hint in waiting_hints(job) if hint.due_at <= now and hint not in sent)
     early = job.attention_at is not None and job.attention_at > now  # the index lags: its back-off is not over
     if due and (early or not feeding):
         return Drop("WATCHED" if early else "BACKLOG")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from functions.domain.decision import Drop, Write
+from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.ending import lost
 from functions.domain.errors import GnomonError
 from functions.domain.execution import Execution
@@ -98,23 +98,22 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
     job = engine.jobs.get(job_id, with_definition=False)
     if job is None:
         return "NO_SUCH_JOB"
-    done = "WATCHED"
-
-    def decide(row: Job, _: str) -> Recover | Quarantine | Write | Drop:
-        decision = decide_visit(row, now=engine.clock.now(), feeding=feeding)
-        # What a recovered run made due has just been sent: it is not woken before it had the time to start.
-        return decision if done == "WATCHED" or isinstance(decision, Recover) else Drop(done)
-
+    done, sent = "WATCHED", frozenset[Due]()
     for _ in range(len(job.runs) + 1):
+
+        def decide(row: Job, _: str, sent: frozenset[Due] = sent) -> Write | Recover | Quarantine | Drop:
+            return decide_visit(row, now=engine.clock.now(), feeding=feeding, sent=sent)
+
         decision: Applied | Recover | Quarantine | Drop = apply(engine, job, decide)
         if isinstance(decision, Recover):
+            waited = waiting_hints(job)
             job = follow(engine, job, _recover(engine, job.id, decision), fence=decision.run.fence)
-            done = "RECOVERED"
+            done, sent = "RECOVERED", sent | frozenset(waiting_hints(job)).difference(waited)
             continue
         if isinstance(decision, Quarantine):
             return _quarantine(engine, job, decision)
         if isinstance(decision, Drop):
-            return decision.reason
+            return done if done == "RECOVERED" else decision.reason
         send(engine, decision.job, decision.write.hints)
         return decision.write.reason
     return done

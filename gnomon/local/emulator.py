@@ -106,7 +106,7 @@ def _start(place: Place, *, persist: bool) -> Running:
         (place.directory / folder).mkdir(exist_ok=True)
     with place.emulator_log.open("wb") as log:
         process = subprocess.Popen(
-            [toolchain.EMULATOR / "bin" / "python", "-m", "ministack"],
+            [toolchain.EMULATOR / "bin" / "python", Path(__file__).with_name("ministack_process.py")],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

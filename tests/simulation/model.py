@@ -99,7 +99,10 @@ class Judge:
         life, now = self.lives[execution.job_id], self.now
         key = slot, attempt = execution.slot_id, execution.attempt
         self.world.note(f"    {actor.key} recorded {life.label} {slot}-{attempt} {execution.status} {execution.reason}")
-        if key in life.history:  # the row had expired: it is put by somebody very late, who changes nothing any more
+        if key in life.history:  # the row had expired before the job's row followed it: this one decides
+            life.history[key] = execution
+            if execution.final and slot in life.ended:
+                life.ended[slot] = execution
             return
         earlier = life.ended.get(slot)
         for past in range(1, attempt):
@@ -108,6 +111,14 @@ class Judge:
             must(False, "nothing follows a final attempt", life, (earlier, execution))
         life.history[key] = execution
         must(attempt <= life.limits.get(slot, 1), "no more attempts than allowed", life, (key, life.limits.get(slot)))
+        self._outcome(life, execution, actor, now)
+        self._retry(life, execution)
+        if execution.final:
+            life.ended[slot] = execution
+
+    def _outcome(self, life: Life, execution: Execution, actor: Actor, now: float) -> None:
+        """Each status and reason is given by who may give it, and when it may."""
+        key = slot, _ = execution.slot_id, execution.attempt
         if execution.status is SUCCESS:
             must(key in life.succeeded, "a run is completed by its target's success", life, key)
             must(execution.final, "a success is final", life, key)
@@ -121,9 +132,6 @@ class Judge:
             must(len(life.wakes) >= 10, "quarantine comes after ten wakes", life, (key, life.wakes))
         elif execution.status is ExecutionStatus.CANCELLED:
             must(actor.kind == "caller", "callers cancel", life, (key, actor.key))
-        self._retry(life, execution)
-        if execution.final:
-            life.ended[slot] = execution
 
     def _lost(self, life: Life, execution: Execution, actor: Actor, now: float) -> None:
         key = (execution.slot_id, execution.attempt)

@@ -164,14 +164,20 @@ MUTANTS = [
         "a new schedule drops what is overdue (V11)",
         (
             "domain/commands.py",
-            "    if job.next_slot is not None and job.definition is not None:\n",
-            "    if row is None:\n",
+            "    if job.next_slot is not None:\n"
+            "        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
+            "    if row is None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
         ),
     ),
     m(
         "cancel_forgets",
         "a cancel drops what is overdue (V11)",
-        ("domain/commands.py", "        row, flush = _overdue_into_gap(row, now=now)\n", "        pass\n"),
+        (
+            "domain/commands.py",
+            "    if job.next_slot is not None:\n"
+            "        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
+            "    if row is None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
+        ),
     ),
     m(
         "loser_sends",
@@ -274,7 +280,7 @@ MUTANTS = [
         (
             "usecases/jobs.py",
             "    try:\n        job = services.jobs.create(job)\n",
-            "    send(services, job, hints_of_new_job(job))\n    try:\n        job = services.jobs.create(job)\n",
+            "    send(services, job, waiting_hints(job))\n    try:\n        job = services.jobs.create(job)\n",
         ),
     ),
     m(
@@ -393,12 +399,22 @@ MUTANTS = [
         by="tests/unit/test_found_by_simulation.py",
     ),
     m(
+        "recovered, nothing woken",
+        "the visit that recovers a run looks at nothing else of the job",
+        (
+            "usecases/sweep.py",
+            "        if isinstance(decision, Quarantine):\n",
+            '        if done == "RECOVERED":\n            return done\n        if isinstance(decision, Quarantine):\n',
+        ),
+        by="tests/unit/test_found_by_simulation.py",
+    ),
+    m(
         "recovered and woken",
         "the visit that recovers a run wakes it, too",
         (
             "usecases/sweep.py",
-            'return decision if done == "WATCHED" or isinstance(decision, Recover) else Drop(done)',
-            "return decision",
+            "sent | frozenset(waiting_hints(job)).difference(waited)",
+            "sent",
         ),
     ),
     m(
@@ -438,7 +454,7 @@ MUTANTS = [
     m(
         "window at planning only",
         "a retry that was held up starts after its window",
-        ("domain/dispatch.py", "if run.attempt > 0 and not run.forced and", "if run.attempt < 0 and"),
+        ("domain/dispatch.py", "return run.attempt > 0 and not run.forced and", "return run.attempt < 0 and"),
     ),
     m(
         "window at starting only",

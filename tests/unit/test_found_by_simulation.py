@@ -94,6 +94,24 @@ def test_the_sweep_that_recovers_a_run_sends_its_retry_once() -> None:
     assert driver.row(job.id).wakes == 0, "nobody was woken in vain"
 
 
+def test_a_worker_that_is_lost_holds_up_no_other_run() -> None:
+    """One visit recovers the one and wakes the other: else who loses a worker each minute starves its retries."""
+    driver = started()
+
+    def die(_: object) -> None:
+        raise Crash
+
+    driver.world.targets.answers = [FAILED, die, OK]
+    job = driver.create(schedule=MINUTELY, overlapPolicy="allow", retryConfig={**IN_TWENTY, "initialDelaySeconds": 100})
+    driver.sweeps = False
+    driver.run_until(NOW + 121)
+    lose_hints(driver)
+    driver.world.clock.time = NOW + 120 + 60 + 15 + 6
+    visit(driver.executor, job.id)
+    hints = [(int(hint.slot_id) - NOW, hint.attempt) for hint in driver.world.timetable.hints(job.id)]
+    assert sorted(hints) == [(60, 2), (120, 2), (180, 1)]
+
+
 def test_wakes_back_off_while_missed_slots_wait_for_the_run_before() -> None:
     """Else the row is quarantined after ten minutes of a lost hint instead of an hour and a half."""
     driver = started()
