@@ -31,9 +31,10 @@ class Price:
         """Dollars."""
         return units * self.dollars / self.per
 
-    def __str__(self) -> str:
-        per = f"{self.per:,.0f} ".replace(",", " ") if self.per > 1 else ""
-        return f"${self.dollars:.12g} per {per}{self.unit} ({self.source})"
+    @property
+    def counted(self) -> str:
+        """What `dollars` buys."""
+        return f"{self.per:,.0f} {self.unit}".replace(",", " ")
 
 
 HTTP_API = Price(
