@@ -21,7 +21,7 @@ END = "<!-- end of numbers -->"
 
 def tables() -> Sequence[Table]:
     found = limits(PROD)
-    return [_limits(found), _settings(), _assumptions(), _costs()]
+    return [_limits(found), _settings(), _costs(), _assumptions(), _quotas()]
 
 
 def _limits(found: Sequence[Limit]) -> Table:
@@ -112,6 +112,18 @@ def _assumptions() -> Table:
             ("so a batch of ten hints in the executor, ms", f"{work.batch_seconds() * 1000:.0f}"),
             ("write units a job, single, bulk (counted)", f"{SINGLE.writes:g}, {BULK.writes:.2f}"),
             ("runs that fail for good", f"{work.FAILING:.0%}"),
+        ],
+    )
+
+
+def _quotas() -> Table:
+    known = {name: value for name, value in vars(quotas).items() if isinstance(value, quotas.Quota)}
+    return Table(
+        "Quotas of an account",
+        ("quota", "value", "raised on request", "source"),
+        [
+            (quota.unit, f"{quota.value:,.0f}", "yes" if quota.raisable else "no", quota.source)
+            for quota in known.values()
         ],
     )
 
