@@ -1,13 +1,15 @@
 # Everything a person or CI runs. Needs Python 3.11 or newer (with venv) and make; the rest is set up in this folder.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build synth format lint types imports templates tests check e2e test up down demo bench simulate mutants ci lock clean
+.PHONY: help setup build synth format lint types imports templates tests check e2e test up down demo bench load simulate mutants ci lock clean
 MAKEFLAGS += --no-print-directory
 
 STAGE ?= dev
 STAGES := local dev prod
 ARGS ?=
 SEEDS ?= 500
+JOBS ?= 1000
+USERS ?= 16
 
 # The newest Python that works and can make environments; `make PYTHON=/path/to/python …` chooses another.
 CANDIDATES = "$(PYTHON)" python3.14 python3.13 python3.12 python3.11 python3 python
@@ -68,6 +70,9 @@ demo: setup ## The whole product in two minutes: stack, jobs, retries, history
 
 bench: setup ## Print the budgets beside their floors: times, calls, costs, lateness (ARGS=--write: docs/benchmarks.md)
 	@$(IN) python -m bench $(ARGS)
+
+load: setup ## Many creations and forced retries at once, judged by every job's end (JOBS=1000 USERS=16; docs/load.md)
+	@$(IN) python -m bench.load --jobs $(JOBS) --users $(USERS) $(ARGS)
 
 simulate: setup ## Stories that try to lose a job, in virtual time (SEEDS=500)
 	@$(IN) python -m tests.simulation --seeds $(SEEDS)

@@ -62,6 +62,7 @@ SCHEDULE = Price(
     unit="EventBridge Scheduler invocations (their call of the target is extra)",
     source=f"{_QUOTED}, undated",
 )
+STORAGE = Price(dollars=0.25, per=1, unit="GB-month in DynamoDB", source=f"{_QUOTED} 2026-09-06")
 EVENTS = Price(dollars=1.00, per=MILLION, unit="EventBridge custom events of up to 64 KB", source=_MEMORY)
 LOGS = Price(dollars=0.50, per=1, unit="GB taken in by CloudWatch Logs", source=_MEMORY)
 METRIC = Price(dollars=0.30, per=1, unit="custom metric a month", source=_MEMORY)

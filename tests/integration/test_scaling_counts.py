@@ -1,0 +1,17 @@
+"""What the model of docs/scaling.md takes a job to cost is what the real code is counted to do."""
+
+from __future__ import annotations
+
+from bench.aws_calls import count_calls
+from bench.scaling import work
+from bench.scaling.work import SINGLE
+
+
+def test_units_of_a_one_time_job() -> None:
+    counted = {one.what: one for one in count_calls()}
+    whole = counted["one-time job: both"]
+    assert whole.write_units == SINGLE.writes
+    assert whole.read_units == work.READS
+    assert len([call for call in whole.calls if "SendMessage" in str(call)]) == SINGLE.sends
+    run = counted["one-time job: started and ended"]
+    assert len(run.calls) == 4, "the calls of an attempt that batch_seconds() waits for"
