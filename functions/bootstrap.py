@@ -92,6 +92,7 @@ def api() -> Handler:
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
     from functions.adapters.dynamodb_limits import DynamoDbRateLimits
     from functions.adapters.dynamodb_owners import DynamoDbOwners
+    from functions.adapters.throttling import is_throttled
     from functions.api.app import create_app
     from functions.settings import ApiSettings
     from functions.usecases.services import Services
@@ -115,6 +116,7 @@ def api() -> Handler:
         ),
         rules=settings.target_rules,
         check_address=AddressGuard(settings.target_rules).check,
+        is_throttled=is_throttled,
         stage=settings.stage,
         version=settings.version,
     )

@@ -19,7 +19,7 @@ from functions.api.routes_executions import ExecutionRoutes
 from functions.api.routes_health import HealthRoutes, Probe
 from functions.api.routes_jobs import JobRoutes
 from functions.api.routes_schedule import ScheduleRoutes
-from functions.domain.errors import GnomonError, NotFoundError
+from functions.domain.errors import GnomonError, NotFoundError, UnavailableError
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRouteError
@@ -48,11 +48,12 @@ def create_app(
     stage: str,
     version: str,
     probes: Mapping[str, Probe] | None = None,
+    is_throttled: Callable[[Exception], bool] = lambda _: False,
 ) -> Handler:
     """The function that answers events of an HTTP API (payload format 2.0).
 
     `check_address` raises InvalidFieldError for URLs that do not lead to public addresses. `probes` are what health
-    asks; by default a read of each table.
+    asks; by default a read of each table. `is_throttled` tells faults of the platform that pass by themselves: 503.
     """
     drafts = DraftReader(rules=rules, check_address=check_address, clock=services.clock)
     if probes is None:
@@ -61,7 +62,9 @@ def create_app(
             "history": lambda: services.history.get(_NOBODY, "0000000000", 1),
         }
     health = HealthRoutes(stage, version, services.clock, probes)
-    return _App(_routes(JobRoutes(services, drafts), ExecutionRoutes(services), health), services, limits).answer
+    return _App(
+        _routes(JobRoutes(services, drafts), ExecutionRoutes(services), health), services, limits, is_throttled
+    ).answer
 
 
 def routes_without_services() -> tuple[Route, ...]:
@@ -85,10 +88,17 @@ def _routes(jobs: JobRoutes, executions: ExecutionRoutes, health: HealthRoutes) 
 
 
 class _App:
-    def __init__(self, routes: tuple[Route, ...], services: Services, limits: RateLimits) -> None:
+    def __init__(
+        self,
+        routes: tuple[Route, ...],
+        services: Services,
+        limits: RateLimits,
+        is_throttled: Callable[[Exception], bool],
+    ) -> None:
         self._routes = routes
         self._clock = services.clock
         self._limits = limits
+        self._is_throttled = is_throttled
         self._resolver = APIGatewayHttpResolver(debug=False)
         for route in routes:
             rule = re.sub(r"\{(\w+)\}", r"<\1>", route.path)
@@ -123,6 +133,9 @@ class _App:
 
     def _refused(self, error: Exception) -> Response[str]:
         request = self._request
+        if self._is_throttled(error):
+            logger.warning("request %s was throttled", request.id, exc_info=error)
+            error = UnavailableError()
         problem = problem_of(error)
         if problem.status >= 500:
             logger.error("request %s failed", request.id, exc_info=error)
