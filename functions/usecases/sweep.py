@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.ending import lost
-from functions.domain.errors import GnomonError
 from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, quarantined
@@ -87,8 +86,6 @@ def _batches(ids: Iterator[str], size: int) -> Iterator[list[str]]:
 def _visit_safely(engine: Engine, job_id: str, feeding: bool) -> tuple[str, str, str | None]:
     try:
         return job_id, visit(engine, job_id, feeding=feeding), None
-    except GnomonError as error:
-        return job_id, "FAILED", f"{type(error).__name__}: {error}"
     except Exception as error:  # noqa: BLE001 - one bad row hides no other; the handler logs and counts it
         return job_id, "FAILED", f"{type(error).__name__}: {error}"
 
