@@ -82,6 +82,11 @@ def target_words(target: Mapping[str, Any]) -> str:
     return printable(f"{kind} {target.get(field, '')}")
 
 
+def next_run(job: Job, now: datetime) -> str | Text:
+    """When the job's next slot is due; a paused job has none that will run."""
+    return moment(job.get("nextRunAt") if job.get("enabled", True) else None, now)
+
+
 def jobs_table(jobs: Iterable[Job], now: datetime) -> Table:
     table = Table("ID", "NAME", "STATUS", "SCHEDULE", "NEXT RUN", "LAST RUN", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
@@ -91,7 +96,7 @@ def jobs_table(jobs: Iterable[Job], now: datetime) -> Table:
             Text(printable(job.get("name", ""))),
             status(job.get("status", "")),
             Text(schedule_words(job.get("schedule", {}))),
-            moment(job.get("nextRunAt"), now),
+            next_run(job, now),
             last_run(job, now),
         )
     return table
@@ -106,7 +111,7 @@ def job_details(job: Job, now: datetime) -> Table:
         ("status", status(job.get("status", ""))),
         ("schedule", schedule_words(job.get("schedule", {}))),
         ("target", target_words(job.get("target", {}))),
-        ("next run", moment(job.get("nextRunAt"), now)),
+        ("next run", next_run(job, now)),
         ("last run", last_run(job, now)),
         ("created", moment(job.get("createdAt"), now)),
         ("owner", printable(job.get("owner", ""))),

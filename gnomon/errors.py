@@ -56,7 +56,9 @@ class GnomonApiError(GnomonError):
         self.advice = _ADVICE.get(status)
 
     def __str__(self) -> str:
-        fields = "".join(f"; {problem.field}: {problem.message}" for problem in self.details)
+        fields = "".join(
+            f"; {problem.field}: {problem.message}" for problem in self.details if problem.message not in self.message
+        )
         return f"{self.code} ({self.status}): {self.message}{fields}"
 
 

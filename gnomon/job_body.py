@@ -103,9 +103,10 @@ def parse_json(text: str, *, flag: str) -> Any:
         document = json.loads(text, parse_constant=refuse)
         json.dumps(document, allow_nan=False)
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{flag} is not JSON: {error}.", advice="Quote it for the shell: --payload '{\"a\": 1}', or use @file."
-        ) from error
+        advice = "Quote it for the shell: --payload '{\"a\": 1}', or use @file."
+        if flag == "--file":
+            advice = "Mend the file: it is the body of POST /v1/jobs."
+        raise UsageError(f"{flag} is not JSON: {error}.", advice=advice) from error
     return document
 
 

@@ -80,8 +80,10 @@ def connect(
     directory: Path,
 ) -> Connection:
     """The first of: `--api-url` with `--token`, `--stack`, GNOMON_API_URL with GNOMON_TOKEN, GNOMON_STACK, the file
-    found from `directory` upwards. A token alone replaces the role's; an address alone is refused, so that no token
-    reaches a stack it was not made for. Raises UsageError.
+    found from `directory` upwards.
+
+    A token alone, given or GNOMON_TOKEN, replaces the role's; an address alone is refused, so that no token reaches a
+    stack it was not made for. Raises UsageError.
     """
     environment_url, environment_token = environment.get("GNOMON_API_URL"), environment.get("GNOMON_TOKEN")
     if api_url:
@@ -95,6 +97,8 @@ def connect(
             advice="`make up` starts a local stack; for another set GNOMON_API_URL and GNOMON_TOKEN.",
         )
     stack = read_stack(path)
+    # Beside GNOMON_API_URL the environment's token is that stack's, and no other sees it.
+    token = token or (None if environment_url else environment_token)
     if token:
         return Connection(api_url=stack.api_url, token=token)
     if role.value not in stack.tokens:

@@ -40,6 +40,7 @@ def bundle(target: Platform, *, root: Path, uv: str) -> bool:
     fresh.mkdir(parents=True)
     _install(target, requirements=root / "requirements" / "functions.txt", folder=fresh, uv=uv)
     shutil.copytree(root / "functions", fresh / "functions", ignore=shutil.ignore_patterns(*_IGNORED))
+    _check_handlers(root)
     shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)
     stamp_file.write_text(stamp, encoding="utf-8")
@@ -56,6 +57,16 @@ def _install(target: Platform, *, requirements: Path, folder: Path, uv: str) -> 
         command += ["--python-version", target.python]
     if subprocess.run(command, check=False).returncode != 0:  # noqa: S603 - our own arguments, no shell
         raise BundleError("uv could not install requirements/functions.txt; its own message is above")
+
+
+def _check_handlers(root: Path) -> None:
+    """Import functions/jobs once: one module that cannot be imported would fail every handler, at its first run."""
+    if not (root / "functions" / "jobs").is_dir():
+        return
+    command = [sys.executable, "-c", "from functions.jobs.registry import load; load()"]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)  # noqa: S603 - as above
+    if answer.returncode != 0:
+        raise BundleError(f"functions/jobs cannot be imported, so no handler would run:\n{answer.stderr.strip()}")
 
 
 def _stamp(target: Platform, root: Path) -> str:

@@ -106,7 +106,9 @@ def check_url(url: object, rules: UrlRules) -> None:
     if is_unguarded(target, rules):
         return
     if target.scheme != "https":
-        raise refused(url, "must begin with https:// on this stage")
+        free = [entry for entry in rules.unguarded_origins if not entry.startswith("!")]
+        beside = f", or with {' or '.join(free)}" if free else ""
+        raise refused(url, f"must begin with https:// on this stage{beside}")
     if target.host == "localhost" or target.host.endswith(".localhost"):
         raise refused(url, "must not name this machine: localhost is not public")
     if target.address is not None:

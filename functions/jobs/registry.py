@@ -49,8 +49,8 @@ def job(name: str) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
         if inspect.iscoroutinefunction(handler):
             raise TypeError(f"handler {name!r} is a coroutine function: it must return its result itself")
-        if _handlers.setdefault(name, handler) is not handler:
-            raise ValueError(f"handler {name!r} is registered twice")
+        if (first := _handlers.setdefault(name, handler)) is not handler:
+            raise ValueError(f"handler {name!r} is registered twice: in {first.__module__} and {handler.__module__}")
         return handler
 
     return register

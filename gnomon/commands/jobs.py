@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gnomon.commands.session import Output, Session, command
-from gnomon.display import executions_table, job_details, jobs_table, moment
+from gnomon.display import executions_table, job_details, jobs_table, next_run
 from gnomon.job_body import seconds
 from gnomon.shapes import Job
 
@@ -109,5 +109,5 @@ def _show(session: Session, job: Job, done: str = "") -> None:
     now = session.now()
     session.show(job, job_details(job, now))
     if done:
-        following = moment(job.get("nextRunAt"), now)
+        following = next_run(job, now)
         session.say(f"{done} Next run {following}." if following else done)

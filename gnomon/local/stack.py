@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from botocore.exceptions import BotoCoreError, ClientError
 
 from gnomon.local import aws, deploy, emulator, users
-from gnomon.local.places import Place, locked, place
+from gnomon.local.places import DEFAULT_PORT, Place, locked, place
 from gnomon.local.readiness import start_functions, wait_for_health
 from gnomon.local.report import LocalError, exit_code, step
 
@@ -111,7 +111,9 @@ def _command() -> None:
     started = time.monotonic()
     stack = up(where, persist=os.environ.get("GNOMON_PERSIST") == "1")
     print(f"Gnomon is up ({time.monotonic() - started:.1f} s): {stack.api_url}")
-    print(f"Tokens and outputs: {where.stack_file}   Stop it: make down")
+    port = "" if where.port == DEFAULT_PORT else f"GNOMON_PORT={where.port} "
+    print(f"Tokens and outputs: {where.stack_file}   Stop it: {port}make down")
+    print(f"What now: {port}.venv/bin/gnomon jobs create --help   its pages: {stack.api_url}/docs")
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -138,3 +139,15 @@ def test_what_goes_to_aws_is_built_for_the_runtime_of_its_functions() -> None:
         assert stage.platform == LAMBDA_ARM64
         assert (stage.architecture, stage.runtime) == ("ARM_64", "PYTHON_3_14")
     assert STAGES["local"].platform == THIS_MACHINE
+
+
+def test_a_handler_that_cannot_be_imported_is_named_before_it_is_deployed(project: Project) -> None:
+    real = Path(__file__).parents[2] / "functions"
+    shutil.copytree(real / "jobs", project.root / "functions" / "jobs")
+    shutil.copytree(real / "domain", project.root / "functions" / "domain")
+    (project.root / "functions" / "__init__.py").touch()
+    assert project.bundle()
+    (project.root / "functions" / "jobs" / "broken.py").write_text("def x(:\n", encoding="utf-8")
+
+    with pytest.raises(BundleError, match=r"broken\.py"):
+        project.bundle()

@@ -41,6 +41,11 @@ def test_a_second_stack_is_found_by_its_port(tmp_path: Path) -> None:
     assert connection(tmp_path, environment={"GNOMON_PORT": "4566"}).api_url == LOCAL
 
 
+def test_a_token_of_the_environment_alone_replaces_the_roles(tmp_path: Path) -> None:
+    write_stack(tmp_path / ".local" / "stack.json")
+    assert connection(tmp_path, environment={"GNOMON_TOKEN": "mine"}) == Connection(api_url=LOCAL, token="mine")
+
+
 def test_order_of_the_sources(tmp_path: Path) -> None:
     write_stack(tmp_path / ".local" / "stack.json")
     named = write_stack(tmp_path / "named.json", apiUrl="http://127.0.0.1:1/named")
