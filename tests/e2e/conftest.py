@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FIRST = ("test_far_jobs",)
 """They look at queues while nothing else is due."""
-LAST = ("test_repairs", "test_timing", "test_grants", "test_bursts", "test_contract", "test_outages")
+LAST = ("test_repairs", "test_timing", "test_grants", "test_bursts", "test_kills", "test_contract", "test_outages")
 """Stories that take minutes are begun before the others and looked at here; then comes what loads the machine."""
 
 

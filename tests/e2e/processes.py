@@ -1,4 +1,4 @@
-"""Finds the process of a function by the connection it holds. Needs /proc."""
+"""Finds the processes of a function by the connection one holds, or by the function's name. Needs /proc."""
 
 from __future__ import annotations
 
@@ -17,14 +17,38 @@ _PROC = Path("/proc")
 
 def kill_process_at(port: int, *, of: Place) -> None:
     """SIGKILL for the child of this place's emulator whose connection to 127.0.0.1 comes from `port`; no other."""
-    if not (_PROC / "net/tcp").exists():
-        pytest.skip("a process is found by its connection in /proc, which this system does not have")
-    running = emulator.find(of)
-    assert running is not None, "the emulator is not one of this folder"
+    children = _functions(of)
     inode = _inode(port)
-    holders = [pid for pid in _children(running.pid) if _holds(pid, inode)]
+    holders = [pid for pid in children if _holds(pid, inode)]
     assert len(holders) == 1, f"processes with the connection from port {port}: {holders}"
     os.kill(holders[0], signal.SIGKILL)
+
+
+def processes_of(function: str, *, of: Place) -> list[int]:
+    """The processes that run this function at this place: busy ones and idle ones."""
+    name = f"AWS_LAMBDA_FUNCTION_NAME={function}".encode()
+    return [pid for pid in _functions(of) if name in _environment(pid)]
+
+
+def kill(pids: list[int]) -> None:
+    """SIGKILL for each of them, at once; one that has ended by itself is none to end."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _functions(of: Place) -> list[int]:
+    if not (_PROC / "net/tcp").exists():
+        pytest.skip("a function's process is found in /proc, which this system does not have")
+    running = emulator.find(of)
+    assert running is not None, "the emulator is not one of this folder"
+    return _children(running.pid)
+
+
+def _environment(pid: int) -> list[bytes]:
+    with contextlib.suppress(OSError):
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    return []
 
 
 def _inode(port: int) -> str:
