@@ -134,9 +134,9 @@ def _bulk(api: Api, bodies: list[dict[str, Any]]) -> list[str]:
     return [item["job"]["id"] for item in answer.json()["data"]]
 
 
-def _cut_sweep(stack: Stack, aws: Aws, api: Api, endpoint: Endpoint, rows: Rows) -> CutSweep:
-    """Jobs that are overdue and nobody was told of: the sweep dies having woken some, and is invoked again."""
-    mark, name = unique("swept"), stack.outputs["SweepFunction"]
+def _overdue_jobs(aws: Aws, api: Api, endpoint: Endpoint, rows: Rows) -> tuple[str, list[str]]:
+    """Jobs whose slot is now and whose hint nobody sent: what their names begin with, and their ids."""
+    mark = unique("swept")
     ids = _bulk(api, [job_body(name=f"{mark}-{n}", target=endpoint.target()) for n in range(OVERDUE)])
     table = DynamoDbJobs(aws.dynamodb, rows.table)
 
@@ -146,12 +146,27 @@ def _cut_sweep(stack: Stack, aws: Aws, api: Api, endpoint: Endpoint, rows: Rows)
         now = int(time.time())
         table.save(read, replace(read, next_slot=now, write_id=new_write_id(), attention_at=now))
 
-    def woken() -> int:
-        return sum("wk" in row or "lr" in row or "runs" in row for row in rows.rows(mark).values())
-
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(overdue, ids))
-        time.sleep(1)
+    time.sleep(1)
+    return mark, ids
+
+
+def _woken(rows: Rows, mark: str) -> int:
+    return sum("wk" in row or "lr" in row or "runs" in row for row in rows.rows(mark).values())
+
+
+def _cut_sweep(stack: Stack, aws: Aws, api: Api, endpoint: Endpoint, rows: Rows) -> CutSweep:
+    """Jobs that are overdue and nobody was told of: the sweep dies having woken some, and is invoked again."""
+    name = stack.outputs["SweepFunction"]
+    mark, ids = _overdue_jobs(aws, api, endpoint, rows)
+    if _woken(rows, mark):  # the sweep's own minute came first; the next is a minute away
+        mark, ids = _overdue_jobs(aws, api, endpoint, rows)
+
+    def woken() -> int:
+        return _woken(rows, mark)
+
+    with ThreadPoolExecutor(1) as threads:
         pids = processes_of(name, of=stack.place)
         tick = threads.submit(aws.functions.invoke, FunctionName=name, Payload=b"{}")
         until(lambda: woken() >= 5, seconds=20, every=0.005, hint="the sweep is in the middle")
