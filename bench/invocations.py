@@ -43,7 +43,7 @@ def with_executor(executor: Executor) -> Iterator[io.StringIO]:
         try:
             yield written
         finally:
-            shared.setStream(before)  # type: ignore[attr-defined]
+            shared.setStream(before)  # type: ignore[attr-defined]  # as above
 
 
 def invoked(executor: Executor, event: dict[str, Any]) -> tuple[list[Any], str]:

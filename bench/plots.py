@@ -108,7 +108,7 @@ def _pyplot() -> Any:
     import matplotlib as mpl  # noqa: PLC0415 - half a second that only pictures need
 
     mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - as above
 
     return plt
 

@@ -38,7 +38,7 @@ def echo(endpoint: str, outputs: Mapping[str, str]) -> Iterator[str]:
     config = Config(proxies={}, connect_timeout=5, read_timeout=30)
 
     def client(service: str) -> Any:
-        return session.client(service, endpoint_url=endpoint, config=config)  # type: ignore[call-overload]
+        return session.client(service, endpoint_url=endpoint, config=config)  # type: ignore[call-overload]  # literals only
 
     functions, iam, gateway = client("lambda"), client("iam"), client("apigatewayv2")
     name = f"load-echo-{uuid.uuid4().hex[:8]}"

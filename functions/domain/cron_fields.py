@@ -91,7 +91,7 @@ def parse(expression: str, *, job_id: str | None, field: str) -> CronFields:
     Raises InvalidFieldError(field, …) naming the value and the limit. Dates that never occur are not found here.
     """
     # Lazy: it costs some 20 ms, and jobs without cron do not need it.
-    from croniter import CroniterError, croniter  # noqa: PLC0415
+    from croniter import CroniterError, croniter  # noqa: PLC0415 - as above
 
     parts = _split(expression, field)
     rewritten = [_rewrite(part, kind, job_id, field) for part, kind in zip(parts, _FIELDS, strict=True)]
