@@ -75,6 +75,11 @@ class ActiveRun:
     started_by: str | None = None
     """writeId of the start that made this RUNNING: evidence of an own write."""
 
+    @property
+    def current_attempt(self) -> int:
+        """The number of the attempt that runs, or of the one that a run which waits starts next."""
+        return self.attempt if self.state is RunState.RUNNING else self.attempt + 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
