@@ -127,15 +127,11 @@ class ArmedHint(NamedTuple):
 class Timetable(Protocol):
     """Delayed hints: the queue's own delay up to 15 minutes, EventBridge Scheduler beyond."""
 
-    def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
-        """Have the hint delivered at `due_at`, not before; at once when it is past. Armed already is no error.
-
-        Raises HintNotSentError: no failure to callers, the sweep brings it.
-        """
-        ...
-
     def arm_all(self, hints: Sequence[ArmedHint]) -> int:
-        """Arm many at once, those of one queue together; returns how many could not be sent: the sweep brings them."""
+        """Have each hint delivered at its `due_at`, not before; at once when it is past. Armed already is no error.
+
+        Those of one queue are sent together. Returns how many could not be sent: the sweep brings them.
+        """
         ...
 
     def disarm(self, hint: Hint, *, due_at: int) -> None:
