@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from functions.domain.path import LONGEST_SECONDS
 from functions.usecases.bulk import MAX_ITEMS
 
-MAX_TIMEOUT_SECONDS = 60
 MAX_DELAY_SECONDS = 86_400
 MAX_INTERVAL_SECONDS = 31_536_000
 YEAR_SECONDS = 31_536_000
@@ -135,7 +135,17 @@ class JobBody(_Strict):
     misfire_policy: Literal["run_once", "skip", "run_all"] = "run_once"
     misfire_grace_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
     priority: Literal["normal", "high", "low"] = "normal"
-    timeout_seconds: Annotated[int, Field(ge=1, le=MAX_TIMEOUT_SECONDS)] = 60
+    timeout_seconds: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=LONGEST_SECONDS,
+            description="Over 840 only for worker targets, and for http and lambda with completion callback.",
+        ),
+    ] = 60
+    orchestrated: Annotated[
+        bool, Field(description="Run each attempt in the state machine, where its steps can be watched.")
+    ] = False
     start_at: Instant = _absent()
     end_at: Instant = _absent()
     max_runs: int = _absent(

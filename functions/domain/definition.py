@@ -49,6 +49,10 @@ class Definition:
     priority: Priority
     timeout_seconds: int
     max_runs: int | None
+    completion: str = "response"
+    """`response`: the target's answer is the outcome; `callback`: it comes later, by a call of its own."""
+    orchestrated: bool = False
+    """Its attempts run in the state machine, whatever they need."""
 
     @classmethod
     def read(cls, document: Mapping[str, Any], payload: str, *, job_id: str, created_at: int) -> Definition:
@@ -68,6 +72,8 @@ class Definition:
                 priority=Priority(document.get("priority", "normal")),
                 timeout_seconds=int(document.get("timeoutSeconds", 60)),
                 max_runs=document.get("maxRuns"),
+                completion=str(document.get("completion", "response")),
+                orchestrated=bool(document.get("orchestrated", False)),
             )
         except (KeyError, TypeError, ValueError, AttributeError, InvalidFieldError) as error:
             raise CorruptDefinitionError from error
