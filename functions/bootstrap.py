@@ -178,10 +178,10 @@ def executor() -> Executor:
 @cache
 @_uncollected()
 def steps() -> Attempts:
-    from functions.domain.path import WAITED_SECONDS
+    from functions.domain.definition import LONGEST_CALL
     from functions.settings import StepsSettings
 
-    return Attempts(**_attempts(StepsSettings.from_environment(), longest_call=WAITED_SECONDS))
+    return Attempts(**_attempts(StepsSettings.from_environment(), longest_call=LONGEST_CALL))
 
 
 @cache

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from functions.domain.path import LONGEST_SECONDS
 from functions.usecases.bulk import MAX_ITEMS
 
+MAX_TIMEOUT_SECONDS = 86_400
 MAX_DELAY_SECONDS = 86_400
 MAX_INTERVAL_SECONDS = 31_536_000
 YEAR_SECONDS = 31_536_000
@@ -100,7 +100,12 @@ class SqsTarget(_Strict):
     queue_url: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
 
 
-Target = Annotated[HandlerTarget | HttpTarget | LambdaTarget | SqsTarget, Field(discriminator="type")]
+class WorkerTarget(_Strict):
+    type: Literal["worker"]
+    queue: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+Target = Annotated[HandlerTarget | HttpTarget | LambdaTarget | SqsTarget | WorkerTarget, Field(discriminator="type")]
 
 
 class RetryConfig(_Strict):
@@ -117,6 +122,12 @@ class RetryConfig(_Strict):
         le=YEAR_SECONDS,
         description="No retry starts later than the slot plus this.",
     )
+
+
+class CircuitBreaker(_Strict):
+    failure_threshold: Annotated[int, Field(ge=1, le=1_000)] = 5
+    open_seconds: Annotated[int, Field(ge=1, le=3_600)] = 30
+    success_threshold: Annotated[int, Field(ge=1, le=100)] = 1
 
 
 class JobBody(_Strict):
@@ -139,13 +150,15 @@ class JobBody(_Strict):
         int,
         Field(
             ge=1,
-            le=LONGEST_SECONDS,
-            description="Over 840 only for worker targets, and for http and lambda with completion callback.",
+            le=MAX_TIMEOUT_SECONDS,
+            description="Over 840 only for `worker` targets, and `http` and `lambda` targets with completion callback.",
         ),
     ] = 60
-    orchestrated: Annotated[
-        bool, Field(description="Run each attempt in the state machine, where its steps can be watched.")
-    ] = False
+    completion: Literal["response", "callback"] = "response"
+    orchestrated: bool = False
+    circuit_breaker: CircuitBreaker = _absent()
+    concurrency_key: Label = _absent(description="Executions of all jobs of an owner with this key share the limit.")
+    max_concurrency: int = _absent(ge=1, le=1_000)
     start_at: Instant = _absent()
     end_at: Instant = _absent()
     max_runs: int = _absent(

@@ -66,6 +66,8 @@ def judge(
         reason=reason,
         error=answer.error,
         result=answer.result,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
     )
 
 
@@ -92,6 +94,8 @@ def lost(
         completed_at=round(now, 3),
         next_retry_at=None if final else math.ceil(now),
         reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
         error=ExecutionError(code="WORKER_LOST", message=message),
     )
 
@@ -116,6 +120,8 @@ def put_off(
         completed_at=round(now, 3),
         next_retry_at=None if final else until,
         reason=reason,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
         error=ExecutionError(code=reason, message=UNSPENT[reason]),
     )
 
@@ -148,6 +154,8 @@ def ended_from_outside(
         completed_at=round(now, 3),
         reason=reason,
         error=error,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
     )
 
 
@@ -188,6 +196,9 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
             lease_expires_at=None,
             started_at=None,
             started_by=None,
+            deferrals=0,
+            deferred_for=None,
+            deferred_at=None,
         )
         row = with_run(job, slot, waiting)
     row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)
