@@ -1,4 +1,4 @@
-"""The five functions, made by one factory, and what calls those that consume queues and streams."""
+"""The functions, made by one factory, and what calls those that consume queues and streams."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from functions.settings import (
     DeadLettersSettings,
     ExecutorSettings,
     JobsSettings,
+    StepsSettings,
     SweepSettings,
 )
 from infra.grants import Grant, statements
@@ -55,6 +56,16 @@ _EXECUTOR = FunctionSpec(
     memory_mb=512,
     chained=True,
 )
+_LONGEST = Duration.seconds(900)
+"""Lambda's longest."""
+_STEPS = FunctionSpec(
+    module="steps",
+    description="does the work of the state machine's states",
+    settings=StepsSettings,
+    timeout=_LONGEST,
+    memory_mb=512,
+    chained=True,
+)
 _SWEEP = FunctionSpec(
     module="sweep",
     description="looks after jobs whose hint was lost",
@@ -68,7 +79,7 @@ _JOBS = FunctionSpec(
     module="jobs",
     description="runs the registered Python handlers",
     settings=JobsSettings,
-    timeout=CONSUMER_TIMEOUT,
+    timeout=_LONGEST,
     memory_mb=512,
     chained=True,
     asynchronous=True,
@@ -164,13 +175,15 @@ class Functions(Construct):
         self.api = self._function("Api", _API)
         self.executor = self._function("Executor", _EXECUTOR)
         self.sweep = self._function("Sweep", _SWEEP, concurrency=stage.sweep_concurrency)
+        self.steps = self._function("Steps", _STEPS)
         self.jobs = self._function("Jobs", _JOBS)
         self.dead_letters = self._function("DeadLetters", _DEAD_LETTERS)
 
     @property
     def all(self) -> dict[str, GnomonFunction]:
         """By module, in the words of infra.grants."""
-        return {each.spec.module: each for each in (self.api, self.executor, self.sweep, self.jobs, self.dead_letters)}
+        made = (self.api, self.executor, self.steps, self.sweep, self.jobs, self.dead_letters)
+        return {each.spec.module: each for each in made}
 
     def configure(self, values: Mapping[str, object]) -> None:
         """Give every function its variables, out of the values of all settings by name."""
