@@ -107,6 +107,8 @@ class Served:
             "idempotency": world.idempotency,
             "owners": world.owners,
             "workflows": world.workflows,
+            "circuits": world.circuits,
+            "slots": world.slots,
             "clock": world.clock,
         }
         shown = dict(self.ports)

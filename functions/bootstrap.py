@@ -22,6 +22,7 @@ from botocore.config import Config
 
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
+from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.system_clock import SystemClock
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.domain.definition import Priority
@@ -29,7 +30,7 @@ from functions.usecases.services import Attempts, Engine, Executor
 
 if TYPE_CHECKING:
     from functions.api.app import Handler
-    from functions.ports import Clock, DeadLetters, JobStore, RunHistory, Targets, Timetable, Workflows
+    from functions.ports import Circuits, Clock, DeadLetters, JobStore, RunHistory, Slots, Targets, Timetable, Workflows
     from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, StepsSettings, SweepSettings
 
 CALLS = Config(
@@ -42,11 +43,13 @@ class _EnginePorts(TypedDict):
     jobs: JobStore
     history: RunHistory
     timetable: Timetable
+    slots: Slots
     clock: Clock
 
 
 class _AttemptPorts(_EnginePorts):
     targets: Targets
+    circuits: Circuits
 
 
 gc.enable()
@@ -85,6 +88,7 @@ def _ports(settings: ApiSettings | StepsSettings | SweepSettings, *, retention_d
             role_arn=settings.scheduler_role_arn,
             clock=clock,
         ),
+        "slots": DynamoDbSlots(_client("dynamodb"), settings.coordination_table),
         "clock": clock,
     }
 
@@ -93,6 +97,7 @@ def _ports(settings: ApiSettings | StepsSettings | SweepSettings, *, retention_d
 @_uncollected()
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
     from functions.adapters.dynamodb_limits import DynamoDbRateLimits
     from functions.adapters.dynamodb_owners import DynamoDbOwners
@@ -109,6 +114,7 @@ def api() -> Handler:
         workflows=_workflows(settings, ports["clock"]),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
+        circuits=DynamoDbCircuits(dynamodb, settings.coordination_table),
     )
     limits = settings.caller_limits
     return create_app(
@@ -131,6 +137,7 @@ def api() -> Handler:
 def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     """What calls targets; `longest_call` in seconds."""
     from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.http_target import HttpTarget
     from functions.adapters.lambda_target import LambdaTarget, invoke_config
     from functions.adapters.secret_values import SecretValues
@@ -153,7 +160,8 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
         ),
         sqs=SqsTarget(_client("sqs")),
     )
-    return {**ports, "targets": targets}
+    circuits = DynamoDbCircuits(_client("dynamodb"), settings.coordination_table)
+    return {**ports, "targets": targets, "circuits": circuits}
 
 
 def _workflows(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Workflows:

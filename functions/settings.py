@@ -95,6 +95,7 @@ class StepsSettings(_Settings):
     stage: str
     jobs_table: str
     executions_table: str
+    coordination_table: str
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
@@ -115,6 +116,7 @@ class SweepSettings(_Settings):
     stage: str
     jobs_table: str
     executions_table: str
+    coordination_table: str
     retention_days: int
     run_queues: RunQueues
     schedule_group: str

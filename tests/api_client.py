@@ -91,6 +91,8 @@ class Api:
             jobs=self.world.jobs,
             history=self.world.history,
             timetable=self.world.timetable,
+            slots=self.world.slots,
+            circuits=self.world.circuits,
             clock=self.world.clock,
             idempotency=self.world.idempotency,
             owners=self.world.owners,

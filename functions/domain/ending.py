@@ -159,18 +159,24 @@ def ended_from_outside(
     )
 
 
-def expired(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
-    """The history row that ends a run whose retry could not start within its window."""
-    message = "The retry could not start within retryWindowSeconds of its slot."
+TOO_LATE = {
+    "RETRY_WINDOW_OVER": "The retry could not start within retryWindowSeconds of its slot.",
+    "CIRCUIT_OPEN": "The circuit of the target was open for as long as the attempt could wait.",
+}
+"""Reasons of runs that ended because their next attempt could not start in time, and what to say of each."""
+
+
+def expired(job_id: str, slot: str, run: ActiveRun, *, reason: str, now: float, write_id: str) -> Execution:
+    """The history row that ends a run whose next attempt could not start in time, for a reason of TOO_LATE."""
     return ended_from_outside(
         job_id,
         slot,
         run,
         status=ExecutionStatus.FAILED,
-        reason="RETRY_WINDOW_OVER",
+        reason=reason,
         now=now,
         write_id=write_id,
-        error=ExecutionError(code="RETRY_WINDOW_OVER", message=message),
+        error=ExecutionError(code=reason, message=TOO_LATE[reason]),
     )
 
 
@@ -199,6 +205,7 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
             deferrals=0,
             deferred_for=None,
             deferred_at=None,
+            holds=(),
         )
         row = with_run(job, slot, waiting)
     row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)

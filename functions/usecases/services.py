@@ -8,7 +8,18 @@ from dataclasses import dataclass
 
 from functions.domain import ids
 from functions.domain.retry import Uniform
-from functions.ports import Clock, IdempotencyKeys, JobStore, Owners, RunHistory, Targets, Timetable, Workflows
+from functions.ports import (
+    Circuits,
+    Clock,
+    IdempotencyKeys,
+    JobStore,
+    Owners,
+    RunHistory,
+    Slots,
+    Targets,
+    Timetable,
+    Workflows,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +29,7 @@ class Engine:
     jobs: JobStore
     history: RunHistory
     timetable: Timetable
+    slots: Slots
     clock: Clock
     new_write_id: Callable[[], str] = ids.new_write_id
 
@@ -28,6 +40,7 @@ class Services(Engine):
 
     idempotency: IdempotencyKeys
     owners: Owners
+    circuits: Circuits
     workflows: Workflows
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
@@ -38,6 +51,7 @@ class Attempts(Engine):
     """What calling a target, and recording what came of it, needs besides."""
 
     targets: Targets
+    circuits: Circuits
     uniform: Uniform = random.uniform
 
 

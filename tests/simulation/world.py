@@ -20,7 +20,16 @@ from functions.usecases.sweep import sweep
 from tests.fakes import FakeClock, FakeWorkflows, InMemoryIdempotencyKeys, InMemoryOwners
 from tests.faults import Crash
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
-from tests.simulation.ports import ActorClock, SimHistory, SimJobs, SimTargets, SimTimetable, StepFaults
+from tests.simulation.ports import (
+    ActorClock,
+    SimCircuits,
+    SimHistory,
+    SimJobs,
+    SimSlots,
+    SimTargets,
+    SimTimetable,
+    StepFaults,
+)
 from tests.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -58,6 +67,8 @@ class World:
         self.jobs = SimJobs(self)
         self.history = SimHistory(self)
         self.timetable = SimTimetable(self)
+        self.circuits = SimCircuits(self)
+        self.slots = SimSlots(self)
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
         self.workflows = FakeWorkflows(FakeClock(), faults=StepFaults(self))
@@ -222,13 +233,18 @@ class World:
             "jobs": self.jobs,
             "history": self.history,
             "timetable": self.timetable,
+            "slots": self.slots,
             "clock": ActorClock(self, actor),
             "new_write_id": lambda: f"w{next(self._marks)}",
         }
 
     def executor(self, actor: Actor) -> Executor:
         return Executor(
-            **self.engine_ports(actor), targets=SimTargets(self), uniform=actor.choose.uniform, workflows=self.workflows
+            **self.engine_ports(actor),
+            targets=SimTargets(self),
+            uniform=actor.choose.uniform,
+            workflows=self.workflows,
+            circuits=self.circuits,
         )
 
     def services(self, actor: Actor) -> Services:
@@ -237,6 +253,7 @@ class World:
             idempotency=self.idempotency,
             owners=self.owners,
             workflows=self.workflows,
+            circuits=self.circuits,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )
