@@ -80,6 +80,16 @@ class JobStore(Protocol):
         """How many shards the attention index has."""
         ...
 
+    def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
+        """(place, job id) of jobs of this shard with a run that waits for `what`, in the order of their places: by
+        priority, then who has waited longest. Read from an index that may lag."""
+        ...
+
+    @property
+    def waiting_shards(self) -> int:
+        """How many shards the waiting index has for each thing."""
+        ...
+
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
         """Ids of the owner's jobs, newest first, from an index that may lag. Soft-deleted ones are not in it.
 

@@ -58,6 +58,8 @@ def judge(
         reason=reason,
         error=answer.error,
         result=answer.result,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
     )
 
 
@@ -76,6 +78,8 @@ def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -
         completed_at=round(now, 3),
         next_retry_at=None if final else math.ceil(now),
         reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
         error=ExecutionError(
             code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."
         ),
@@ -110,6 +114,8 @@ def ended_from_outside(
         completed_at=round(now, 3),
         reason=reason,
         error=error,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
     )
 
 
@@ -149,6 +155,9 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
             lease_expires_at=None,
             started_at=None,
             started_by=None,
+            deferrals=0,
+            deferred_for=None,
+            deferred_at=None,
         )
         row = with_run(job, slot, waiting)
     row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)
