@@ -273,14 +273,16 @@ class Smoke:
     # The events
 
     def tells_an_end(self) -> None:
+        subscriber = self.subscriber  # listens from here on
         path = self.create(schedule=once(0), target=self.endpoint.target("404"))
-        events = self.subscriber.story(path.rpartition("/")[2], "job.permanently_failed", seconds=SOON)
+        events = subscriber.story(path.rpartition("/")[2], "job.permanently_failed", seconds=SOON)
         assert events[-1]["errorCode"] == "HTTP_404", "lifecycle: an end is told without its error"
 
     def tells_the_name(self) -> None:
         """Of a job whose definition has a row of its own."""
+        subscriber = self.subscriber  # listens from here on
         path = self.create(description="x" * 900)
-        [event] = self.subscriber.story(path.rpartition("/")[2], "job.scheduled", seconds=SOON)
+        [event] = subscriber.story(path.rpartition("/")[2], "job.scheduled", seconds=SOON)
         assert "jobName" in event, "lifecycle: a name is not read"
 
     def keeps_the_unreadable_of_jobs(self) -> None:
