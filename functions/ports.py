@@ -262,3 +262,25 @@ class DeadLetters(Protocol):
     def announce(self, messages: Iterable[dict[str, object]]) -> None:
         """Send each to the dead-letter queue; raises when one could not be sent."""
         ...
+
+
+class BusEvent(NamedTuple):
+    """An event as it goes to the bus."""
+
+    key: str
+    """What it is about: events of one key are put one after the other."""
+    type: str
+    time: float
+    """Epoch seconds."""
+    detail: str
+    """JSON text."""
+
+
+class EventBus(Protocol):
+    def put(self, events: Sequence[BusEvent]) -> frozenset[int]:
+        """Put each event on the bus; returns the places of those that it refused, to be put again.
+
+        A call that fails as a whole refuses all of its events; never raises. What was accepted may arrive twice, and
+        in any order: so the events given have different keys.
+        """
+        ...
