@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.eventbridge import EventBridgeBus
 from functions.adapters.sqs_dead_letters import SqsDeadLetters
 from functions.adapters.timetable import RunQueue, SqsTimetable
@@ -20,10 +22,12 @@ from tests.fakes import (
     FakeDeadLetters,
     FakeEventBus,
     FakeTimetable,
+    InMemoryCircuits,
     InMemoryHistory,
     InMemoryIdempotencyKeys,
     InMemoryJobs,
     InMemoryOwners,
+    InMemorySlots,
 )
 from tests.faults import Faults
 
@@ -103,6 +107,20 @@ def owners(platform: Aws | None, faults: Faults) -> Any:
     if platform is None:
         return InMemoryOwners(faults=faults)
     return DynamoDbOwners(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def circuits(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryCircuits(faults=faults)
+    return DynamoDbCircuits(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def slots(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemorySlots(faults=faults)
+    return DynamoDbSlots(platform.dynamodb, platform.coordination_table)
 
 
 @pytest.fixture
