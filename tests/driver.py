@@ -101,9 +101,7 @@ class Driver:
     def run_machine(self) -> None:
         """Run what the state machine was started for. Which states' functions die is said by the faults."""
         for step in self.world.workflows.take():
-            died = self.world.faults.crashed
             self.states += walk(self.executor, step)
-            self.crashes += self.world.faults.crashed and not died
             self.world.workflows.ended(step)
 
     def _comes_back(self, delivery: Delivery) -> None:

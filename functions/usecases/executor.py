@@ -15,7 +15,7 @@ from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.domain.path import PathKind, path_of
+from functions.domain.path import DIRECT_SECONDS, PathKind, path_of
 from functions.domain.step import step_of
 from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.writing import Applied, apply, send
@@ -79,7 +79,7 @@ def _due_at(before: Job, slot: str) -> int:
 
 
 def _execute(executor: Executor, job: Job, slot: str) -> Execution:
-    execution = attempt(executor, job, slot)
+    execution = attempt(executor, job, slot, timeout_seconds=min(job.defined.timeout_seconds, DIRECT_SECONDS))
     follow(executor, job, execution, fence=job.runs[slot].fence)
     return execution
 
