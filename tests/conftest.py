@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import threading
 from dataclasses import dataclass
@@ -69,6 +70,10 @@ class Aws:
     dynamodb: Any
     sqs: Any
     scheduler: Any
+    states: Any
+    """Without the SDK's retries, as functions.adapters.state_machine has it."""
+    machine: str
+    """ARN of a state machine that does nothing."""
     jobs_table: str
     executions_table: str
     idempotency_table: str
@@ -107,11 +112,19 @@ def aws(_one_at_a_time: None) -> Iterator[Aws]:
         dynamodb, sqs, scheduler = (session.client(name, config=config) for name in ("dynamodb", "sqs", "scheduler"))
         tables = create_tables(dynamodb)
         queues = {priority: _queue(sqs, f"run-{priority}") for priority in Priority}
+        states = session.client("stepfunctions", config=Config(retries={"total_max_attempts": 1}))
+        machine = states.create_state_machine(
+            name="attempts",
+            definition=json.dumps({"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}),
+            roleArn="arn:aws:iam::123456789012:role/attempts",
+        )
         scheduler.create_schedule_group(Name="gnomon")
         yield Aws(
             dynamodb=dynamodb,
             sqs=sqs,
             scheduler=scheduler,
+            states=states,
+            machine=machine["stateMachineArn"],
             queues=queues,
             dead_letter_queue_url=_queue(sqs, "dead-letters")[0],
             **tables,

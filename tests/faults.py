@@ -30,6 +30,7 @@ MUTATIONS = {
     "dynamodb": ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"),
     "sqs": ("SendMessage", "SendMessageBatch", "DeleteMessage"),
     "scheduler": ("CreateSchedule", "DeleteSchedule"),
+    "sfn": ("StartExecution", "StopExecution"),
 }
 
 
@@ -89,7 +90,7 @@ class Faults:
 
     def watch(self, client: Any) -> None:
         """Make the mutations of a boto3 client these numbered steps."""
-        service = client.meta.service_model.service_name
+        service = client.meta.service_model.service_id.hyphenize()
         for operation in MUTATIONS[service]:
             name, numbers = f"{service}.{operation}", threading.local()
 

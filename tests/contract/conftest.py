@@ -13,11 +13,13 @@ from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.adapters.sqs_dead_letters import SqsDeadLetters
+from functions.adapters.state_machine import StateMachine
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from tests.fakes import (
     FakeClock,
     FakeDeadLetters,
     FakeTimetable,
+    FakeWorkflows,
     InMemoryHistory,
     InMemoryIdempotencyKeys,
     InMemoryJobs,
@@ -46,7 +48,7 @@ def platform(request: pytest.FixtureRequest) -> Iterator[Aws | None]:
 def faults(platform: Aws | None) -> Faults:
     faults = Faults()
     if platform is not None:
-        for client in (platform.dynamodb, platform.sqs, platform.scheduler):
+        for client in (platform.dynamodb, platform.sqs, platform.scheduler, platform.states):
             faults.watch(client)
     return faults
 
@@ -115,6 +117,13 @@ def timetable(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
     if platform is None:
         return FakeTimetable(clock, faults=faults)
     return make_timetable(platform, clock)
+
+
+@pytest.fixture
+def workflows(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
+    if platform is None:
+        return FakeWorkflows(clock, faults=faults)
+    return StateMachine(lambda: platform.states, arn=platform.machine, clock=clock)
 
 
 def make_timetable(aws: Aws, clock: FakeClock) -> SqsTimetable:
