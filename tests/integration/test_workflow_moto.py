@@ -267,8 +267,8 @@ def test_a_cancel_in_the_middle_stops_the_execution(deployed: Deployed) -> None:
     cancelled = cancel_job(deployed.services, SCHEDULER, job.id)
 
     assert cancelled.status is JobStatus.CANCELLED
-    assert deployed.ended(job)[0] == "ABORTED"
     released.set()
+    assert deployed.ended(job)[0] == "ABORTED"
     time.sleep(0.3)
     assert deployed.attempt(job).status.value == "CANCELLED"
     assert deployed.row(job) == cancelled
