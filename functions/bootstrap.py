@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from functions.api.app import Handler
     from functions.ports import Clock, DeadLetters, JobStore, RunHistory, Targets, Timetable, Workflows
     from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, StepsSettings, SweepSettings
+    from functions.usecases.lifecycle import Announcer
 
 CALLS = Config(
     connect_timeout=2, read_timeout=5, retries={"mode": "standard", "max_attempts": 3}, max_pool_connections=20
@@ -206,3 +207,24 @@ def dead_letters() -> tuple[JobStore, DeadLetters, DeadLetters]:
         SqsDeadLetters(_client("sqs"), settings.dead_letter_queue_url),
         SqsDeadLetters(_client("sqs"), settings.unreadable_queue_url),
     )
+
+
+@cache
+@_uncollected()
+def lifecycle() -> tuple[Announcer, DeadLetters]:
+    """What tells of changes of jobs, and the queue of records that cannot be read."""
+    from functions.adapters.eventbridge import EventBridgeBus
+    from functions.adapters.sqs_dead_letters import SqsDeadLetters
+    from functions.events.envelope import encode
+    from functions.settings import LifecycleSettings
+    from functions.usecases.lifecycle import Announcer
+
+    settings: LifecycleSettings = LifecycleSettings.from_environment()
+    announcer = Announcer(
+        jobs=DynamoDbJobs(_client("dynamodb"), settings.jobs_table),
+        history=DynamoDbHistory(_client("dynamodb"), settings.executions_table, retention_days=0),
+        bus=EventBridgeBus(_client("events"), settings.event_bus),
+        clock=SystemClock(),
+        encode=encode,
+    )
+    return announcer, SqsDeadLetters(_client("sqs"), settings.unreadable_queue_url)

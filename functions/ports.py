@@ -128,15 +128,11 @@ class ArmedHint(NamedTuple):
 class Timetable(Protocol):
     """Delayed hints: the queue's own delay up to 15 minutes, EventBridge Scheduler beyond."""
 
-    def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
-        """Have the hint delivered at `due_at`, not before; at once when it is past. Armed already is no error.
-
-        Raises HintNotSentError: no failure to callers, the sweep brings it.
-        """
-        ...
-
     def arm_all(self, hints: Sequence[ArmedHint]) -> int:
-        """Arm many at once, those of one queue together; returns how many could not be sent: the sweep brings them."""
+        """Have each hint delivered at its `due_at`, not before; at once when it is past. Armed already is no error.
+
+        Those of one queue are sent together. Returns how many could not be sent: the sweep brings them.
+        """
         ...
 
     def disarm(self, hint: Hint, *, due_at: int) -> None:
@@ -221,4 +217,26 @@ class Owners(Protocol):
 class DeadLetters(Protocol):
     def announce(self, messages: Iterable[dict[str, object]]) -> None:
         """Send each to the dead-letter queue; raises when one could not be sent."""
+        ...
+
+
+class BusEvent(NamedTuple):
+    """An event as it goes to the bus."""
+
+    key: str
+    """What it is about: events of one key are put one after the other."""
+    type: str
+    time: float
+    """Epoch seconds."""
+    detail: str
+    """JSON text."""
+
+
+class EventBus(Protocol):
+    def put(self, events: Sequence[BusEvent]) -> frozenset[int]:
+        """Put each event on the bus; returns the places of those that it refused, to be put again.
+
+        A call that fails as a whole refuses all of its events; never raises. What was accepted may arrive twice, and
+        in any order: so the events given have different keys.
+        """
         ...

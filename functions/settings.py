@@ -130,6 +130,15 @@ class DeadLettersSettings(_Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleSettings(_Settings):
+    stage: str
+    jobs_table: str
+    executions_table: str
+    event_bus: str
+    unreadable_queue_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobsSettings(_Settings):
     stage: str
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from functions.domain.execution import Execution
     from functions.domain.hint import Hint
     from functions.usecases.executor import Handled
+    from functions.usecases.lifecycle import Told
     from functions.usecases.sweep import Swept
 
 START_LATENESS = "StartLateness"
@@ -29,6 +30,7 @@ FAILED_ATTEMPTS = "FailedAttempts"
 SWEPT = "Swept"
 """Jobs a tick of the sweep looked at."""
 DEAD_LETTERS = "DeadLetters"
+LIFECYCLE_EVENTS = "LifecycleEvents"
 
 
 @cache
@@ -100,6 +102,12 @@ def swept(result: Swept) -> None:
 
 def announced(letters: int) -> None:
     metrics().add_metric(DEAD_LETTERS, "Count", letters)
+
+
+def told(result: Told) -> None:
+    metrics().add_metric(LIFECYCLE_EVENTS, "Count", result.events)
+    if result.unsent:
+        logger().error("events wait", extra={"records": len(result.unsent)})
 
 
 def flush() -> None:

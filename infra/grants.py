@@ -125,6 +125,19 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("Announce", ("sqs:SendMessage",), ("queue:dead_letters",)),
         Grant("KeepUnreadable", ("sqs:SendMessage",), ("queue:unreadable",)),
     ),
+    "lifecycle": (
+        Grant(
+            "ReadStream",
+            ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
+            ("stream:jobs",),
+        ),
+        Grant("FindStream", ("dynamodb:ListStreams",), ("any",)),
+        Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
+        Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
+        Grant("UseTablesKey", ("kms:Decrypt", "kms:DescribeKey"), ("key",), through="dynamodb"),
+        Grant("PutEvents", ("events:PutEvents",), ("bus",)),
+        Grant("KeepUnreadable", ("sqs:SendMessage",), ("queue:unreadable",)),
+    ),
 }
 
 

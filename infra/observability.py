@@ -51,7 +51,7 @@ class Observability(Construct):
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
-        for name in ("sweep", "executor", "steps", "dead_letters"):
+        for name in ("sweep", "executor", "steps", "dead_letters", "lifecycle"):
             self._alarm(
                 f"{_camel(name)}Fails",
                 f"The function {name} raised errors for fifteen minutes; its log names them.",
@@ -98,6 +98,12 @@ class Observability(Construct):
                 queue.metric_approximate_number_of_messages_visible(period=_FIVE_MINUTES, statistic="Maximum"),
                 threshold=0,
             )
+        self._alarm(
+            "EventsWait",
+            "Lifecycle events are over five minutes late: the bus refuses them, or the function lifecycle fails.",
+            functions["lifecycle"].metric("IteratorAge", period=_FIVE_MINUTES, statistic="Maximum"),
+            threshold=300_000,
+        )
         self._alarm(
             "ApiFails",
             "The API answered 5xx more than five times in five minutes.",

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aws_cdk import ArnFormat, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, Stack, Tags
+from aws_cdk.aws_dynamodb import ITable
 from constructs import Construct
 
 from infra import outputs
+from infra.events import LifecycleBus
 from infra.grants import GRANTS, Grant
 from infra.http_api import HttpApi
 from infra.identity import Identity
@@ -50,6 +52,7 @@ class GnomonStack(Stack):
         self.queues = Queues(self, "Queues", stage=stage)
         self.identity = Identity(self, "Identity", stage=stage)
         self.hints = HintSchedules(self, "Hints", stage=stage, run_queues=list(self.queues.run_queues.values()))
+        self.events = LifecycleBus(self, "Events")
         self.functions = Functions(self, "Functions", stage=stage, code=code)
         self.workflow = Workflow(self, "Workflow", stage=stage, function=self.functions.steps.function)
         self.http_api = HttpApi(
@@ -68,7 +71,10 @@ class GnomonStack(Stack):
         self._permit(stage, grants)
         self.functions.consume_runs({name: queue.queue_arn for name, queue in self.queues.run_queues.items()})
         self.functions.consume_dead_runs(
-            stream_arn=self._executions_stream, unreadable_arn=self.queues.unreadable.queue_arn
+            stream_arn=self._stream(self.storage.executions), unreadable_arn=self.queues.unreadable.queue_arn
+        )
+        self.functions.consume_changes(
+            stream_arn=self._stream(self.storage.jobs), unreadable_arn=self.queues.unreadable.queue_arn
         )
         MinuteSweep(self, "MinuteSweep", function=self.functions.sweep.function, dead_letters=self.queues.sweep_dlq)
         Observability(
@@ -88,11 +94,11 @@ class GnomonStack(Stack):
         )
         outputs.declare(self, self._outputs())
 
-    @property
-    def _executions_stream(self) -> str:
-        arn = self.storage.executions.table_stream_arn
+    @staticmethod
+    def _stream(table: ITable) -> str:
+        arn = table.table_stream_arn
         if arn is None:
-            raise ValueError("the table of executions has no stream")
+            raise ValueError(f"the table {table.node.path} has no stream")
         return arn
 
     def _settings(self, stage: Stage) -> dict[str, object]:
@@ -114,6 +120,7 @@ class GnomonStack(Stack):
             "jobs_function": self.functions.jobs.function.function_name,
             "webhook_secret_arn": self.storage.webhook_secret_arn,
             "dead_letter_queue_url": self.queues.dead_letters.queue_url,
+            "event_bus": self.events.bus.event_bus_name,
             "unreadable_queue_url": self.queues.unreadable.queue_url,
             "target_rules": {name: list(value) for name, value in dataclasses.asdict(stage.target_rules).items()},
             "caller_limits": dataclasses.asdict(stage.caller_limits),
@@ -153,12 +160,14 @@ class GnomonStack(Stack):
             "table:executions": [storage.executions.table_arn],
             "table:idempotency": [storage.idempotency.table_arn],
             "table:coordination": [storage.coordination.table_arn],
-            "stream:executions": [self._executions_stream],
+            "stream:jobs": [self._stream(storage.jobs)],
+            "stream:executions": [self._stream(storage.executions)],
             "key": [storage.key.key_arn],
             "secret:webhook": [storage.webhook_secret_arn],
             **{f"queue:{name}": [queue.queue_arn] for name, queue in queues.run_queues.items()},
             "queue:dead_letters": [queues.dead_letters.queue_arn],
             "queue:unreadable": [queues.unreadable.queue_arn],
+            "bus": [self.events.bus.event_bus_arn],
             "schedules": [self.hints.schedules_arn],
             "role:hints": [self.hints.role.role_arn],
             "machine": [self.workflow.machine.state_machine_arn],
@@ -209,6 +218,7 @@ class GnomonStack(Stack):
             "HintsDlqUrl": queues.hints_dlq.queue_url,
             "DeadLetterQueueUrl": queues.dead_letters.queue_url,
             "UnreadableQueueUrl": queues.unreadable.queue_url,
+            "EventBusName": self.events.bus.event_bus_name,
             "ScheduleGroup": self.hints.group_name,
             "StateMachineArn": self.workflow.machine.state_machine_arn,
             "WebhookSecretArn": storage.webhook_secret_arn,
@@ -218,4 +228,5 @@ class GnomonStack(Stack):
             "SweepFunction": functions.sweep.function.function_name,
             "JobsFunction": functions.jobs.function.function_name,
             "DeadLettersFunction": functions.dead_letters.function.function_name,
+            "LifecycleFunction": functions.lifecycle.function.function_name,
         }

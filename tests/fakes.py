@@ -32,7 +32,7 @@ from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
-from functions.ports import Allowance, ArmedHint, Claim, Page
+from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page
 from tests.faults import Faults
 
 if TYPE_CHECKING:
@@ -628,6 +628,27 @@ class FakeDeadLetters:
             if self.failing:
                 raise UnavailableError
             self.faults.run("dead_letters.announce", lambda message=message: self.announced.append(message))
+
+
+class FakeEventBus:
+    """Refuses the events of the keys in `refuses`; while `failing`, all of them."""
+
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.events: list[BusEvent] = []
+        """What was accepted, in that order."""
+        self.refuses: set[str] = set()
+        self.failing = False
+        self.puts: list[list[BusEvent]] = []
+
+    def put(self, events: Sequence[BusEvent]) -> frozenset[int]:
+        def apply() -> frozenset[int]:
+            self.puts.append(list(events))
+            refused = {place for place, event in enumerate(events) if self.failing or event.key in self.refuses}
+            self.events += [event for place, event in enumerate(events) if place not in refused]
+            return frozenset(refused)
+
+        return self.faults.run("bus.put", apply) if events else frozenset()
 
 
 @dataclass

@@ -145,7 +145,7 @@ def ended_from_outside(
     return Execution(
         job_id=job_id,
         slot_id=slot,
-        attempt=run.attempt if running else run.attempt + 1,
+        attempt=run.current_attempt,
         status=status,
         final=True,
         fence=run.fence,
@@ -215,9 +215,8 @@ def released(job: Job, now: int) -> Job:
 
 
 def _is_about(run: ActiveRun, execution: Execution) -> bool:
-    if run.state is RunState.RUNNING:
-        return run.attempt == execution.attempt
-    return execution.final and run.attempt + 1 == execution.attempt
+    """Only an end takes the number of an attempt that has not started."""
+    return run.current_attempt == execution.attempt and (run.state is RunState.RUNNING or execution.final)
 
 
 def _last_run(execution: Execution, *, now: int) -> LastRun:

@@ -15,6 +15,7 @@ FUNCTIONS = {
     "Sweep": settings.SweepSettings,
     "Jobs": settings.JobsSettings,
     "DeadLetters": settings.DeadLettersSettings,
+    "Lifecycle": settings.LifecycleSettings,
 }
 
 

@@ -68,6 +68,7 @@ class Aws:
 
         self.cognito = client("cognito-idp")
         self.dynamodb = client("dynamodb")
+        self.events = client("events")
         self.functions = client("lambda")
         self.iam = client("iam")
         self.scheduler = client("scheduler")

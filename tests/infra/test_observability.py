@@ -15,6 +15,8 @@ def test_what_loses_or_delays_jobs_raises_an_alarm(template: Template) -> None:
         "StepsFails",
         "AttemptsAreLost",
         "DeadLettersFails",
+        "LifecycleFails",
+        "EventsWait",
         "HighRunsWait",
         "NormalRunsWait",
         "LowRunsWait",
