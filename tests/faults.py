@@ -31,7 +31,7 @@ MUTATIONS = {
     "sqs": ("SendMessage", "SendMessageBatch", "DeleteMessage"),
     "events": ("PutEvents",),
     "scheduler": ("CreateSchedule", "DeleteSchedule"),
-    "sfn": ("StartExecution", "StopExecution"),
+    "stepfunctions": ("StartExecution", "StopExecution"),
 }
 
 
@@ -91,7 +91,7 @@ class Faults:
 
     def watch(self, client: Any) -> None:
         """Make the mutations of a boto3 client these numbered steps."""
-        service = client.meta.service_model.service_id.hyphenize()
+        service = client.meta.service_model.service_name
         for operation in MUTATIONS[service]:
             name, numbers = f"{service}.{operation}", threading.local()
 
