@@ -35,6 +35,7 @@ def _environment(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "RUN_QUEUES": json.dumps(queues),
         "SCHEDULE_GROUP": aws.schedule_group,
         "SCHEDULER_ROLE_ARN": aws.scheduler_role_arn,
+        "STATE_MACHINE": aws.machine,
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": ["http://127.0.0.1:*"]}),
         "CALLER_LIMITS": json.dumps({"writes_per_minute": 100, "reads_per_minute": 500, "creations_per_day": 1000}),
         "AWS_DEFAULT_REGION": REGION,
