@@ -139,7 +139,7 @@ MUTANTS = [
         "resume_from_now",
         "a resume goes on after now, not after max(now, last) (V9)",
         (
-            "domain/commands.py",
+            "domain/rescheduling.py",
             "    if row.next_slot is not None and row.last_slot is not None and row.next_slot <= row.last_slot:\n"
             "        horizon = max(int(now) - row.spread, row.last_slot)\n",
             "    if row.next_slot is not None:\n        horizon = int(now) - row.spread\n",
@@ -149,7 +149,7 @@ MUTANTS = [
         "patch_from_now",
         "a new schedule goes on after now, not after max(now, last) (V9)",
         (
-            "domain/commands.py",
+            "domain/rescheduling.py",
             "next_after(max(int(now) - row.spread, row.last_slot or 0))",
             "next_after(int(now) - row.spread)",
         ),
@@ -163,10 +163,10 @@ MUTANTS = [
         "patch_forgets",
         "a new schedule drops what is overdue (V11)",
         (
-            "domain/commands.py",
+            "domain/rescheduling.py",
             "    if job.next_slot is not None:\n"
-            "        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
-            "    if row is None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
+            "        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
+            "    if row is None:\n        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
         ),
     ),
     m(
@@ -175,8 +175,8 @@ MUTANTS = [
         (
             "domain/commands.py",
             "    if job.next_slot is not None:\n"
-            "        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
-            "    if row is None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
+            "        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
+            "    if row is None:\n        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
         ),
     ),
     m(
