@@ -57,10 +57,16 @@ class Driver:
             "history": history or self.world.history,
             "timetable": self.world.timetable,
             "clock": self.world.clock,
+            "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
         }
         self.executor = Executor(**shared, targets=self.world.targets, uniform=middle)
-        self.services = Services(**shared, idempotency=self.world.idempotency, owners=self.world.owners)
+        self.services = Services(
+            **shared,
+            idempotency=self.world.idempotency,
+            owners=self.world.owners,
+            retry_configs=self.world.retry_configs,
+        )
         self._next_sweep = self.world.clock.now() + 60
 
     @property

@@ -165,6 +165,7 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
         due_at=at,
         manual=True,
         forced=True,
+        asked_attempt=attempt + 1,
     )
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
     row = replace(row, attention_at=attention_no_later(row, int(now)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from functions.domain.decision import Drop, Due, Write, next_hint, waiting_hints, with_attention, with_run, without_run
@@ -10,7 +11,7 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.ids import slot_instant
 from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
 from functions.domain.outcome import TargetAnswer
-from functions.domain.retry import Failure, RetryPolicy, Uniform
+from functions.domain.retry import POISON_AT, Failure, RetryDecision, RetryPolicy, Uniform
 
 _OUTCOMES = {
     ExecutionStatus.COMPLETED: Outcome.COMPLETED,
@@ -20,22 +21,46 @@ _OUTCOMES = {
 }
 
 
+NO_POISON = frozenset({"CIRCUIT_OPEN"})
+"""Error codes that say nothing of the run itself, however often they come."""
+
+
+def attempts_before(run: ActiveRun, policy: RetryPolicy) -> tuple[int, ...]:
+    """The attempts whose errors tell whether that of the running one is poison; none where they cannot matter.
+
+    They are counted from the last one that a caller asked for.
+    """
+    first = run.attempt - POISON_AT + 1
+    if not policy.poison_detection or first < max(1, run.asked_attempt) or run.attempt >= run.attempt_limit:
+        return ()
+    return tuple(range(first, run.attempt))
+
+
+def _is_poison(error: ExecutionError | None, before: Sequence[ExecutionError | None]) -> bool:
+    """Whether this error and each of the attempts before, as `attempts_before` names them, are one and the same."""
+    return bool(before) and error is not None and error.code not in NO_POISON and all(one == error for one in before)
+
+
 def judge(
-    job_id: str,
+    job: Job,
     slot: str,
-    run: ActiveRun,
     answer: TargetAnswer,
     *,
-    policy: RetryPolicy,
+    before: Sequence[ExecutionError | None],
     now: float,
     write_id: str,
     uniform: Uniform,
 ) -> Execution:
-    """The history row for the answer to a running attempt. The instant of a retry is drawn here, and only here."""
+    """The history row for the answer to the attempt that runs in `slot`.
+
+    The instant of a retry is drawn here, and only here.
+    `before`: the errors of `attempts_before`.
+    """
+    run = job.runs[slot]
     final, next_retry_at, reason = True, None, None
     if answer.status is not ExecutionStatus.COMPLETED:
         code = answer.error.code if answer.error else "TARGET_ERROR"
-        next_retry_at, reason = policy.decide(
+        decision = job.defined.retry.decide(
             Failure(code, answer.retryable, answer.retry_after),
             attempt=run.attempt,
             attempt_limit=run.attempt_limit,
@@ -43,9 +68,12 @@ def judge(
             now=now,
             uniform=uniform,
         )
+        if decision.next_retry_at is not None and _is_poison(answer.error, before):
+            decision = RetryDecision(None, "POISON")
+        next_retry_at, reason = decision
         final = next_retry_at is None
     return Execution(
-        job_id=job_id,
+        job_id=job.id,
         slot_id=slot,
         attempt=run.attempt,
         status=answer.status,
@@ -61,9 +89,16 @@ def judge(
     )
 
 
-def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
-    """The history row for an attempt whose owner died: an attempt spent, repeated without backoff."""
-    final = run.attempt >= run.attempt_limit
+def lost(
+    job_id: str, slot: str, run: ActiveRun, *, before: Sequence[ExecutionError | None], now: float, write_id: str
+) -> Execution:
+    """The history row for an attempt whose owner died: an attempt spent, repeated without backoff.
+
+    `before`: the errors of `attempts_before`. What kills its process each time is poison as any other error is.
+    """
+    error = ExecutionError(code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded.")
+    exhausted, poison = run.attempt >= run.attempt_limit, _is_poison(error, before)
+    final = exhausted or poison
     return Execution(
         job_id=job_id,
         slot_id=slot,
@@ -75,10 +110,8 @@ def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -
         started_at=run.started_at,
         completed_at=round(now, 3),
         next_retry_at=None if final else math.ceil(now),
-        reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
-        error=ExecutionError(
-            code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."
-        ),
+        reason="RETRIES_EXHAUSTED" if exhausted else "POISON" if poison else "RETRY_SCHEDULED",
+        error=error,
     )
 
 

@@ -25,7 +25,7 @@ from functions.domain.job import ActiveRun, Job, RunState
 from functions.usecases.executor import follow
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
 from functions.usecases.services import Services
-from functions.usecases.writing import TRIES, Applied, apply, send
+from functions.usecases.writing import TRIES, Applied, apply, ruled, send
 
 
 def pause_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
@@ -98,7 +98,7 @@ def retry_job(
     now = services.clock.now()
     claim = None
     if key is not None:
-        ids = [_next_attempt(job, now)]
+        ids = [_next_attempt(services, job, now)]
         claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=ids, now=now)
         if claim.replayed and _was_retried(services, job, claim.ids[0]):
             return job
@@ -124,10 +124,10 @@ def _ended(services: Services, job: Job) -> Job:
     return job
 
 
-def _next_attempt(job: Job, now: float) -> str:
+def _next_attempt(services: Services, job: Job, now: float) -> str:
     """The id of the execution that a forced retry would make of this row; the job's own where it would make none."""
     try:
-        due = decide_retry(job, delay=0, now=now, write_id="").hints[0]
+        due = decide_retry(ruled(services, job), delay=0, now=now, write_id="").hints[0]
     except ConflictError:
         return job.id
     return attempt_id(job.id, due.slot_id, due.attempt)

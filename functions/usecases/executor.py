@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from functions.domain.decision import Drop, Due, Expired, Resend, Wait
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, expired, judge
+from functions.domain.ending import decide_end, expired
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.usecases.judging import record_answer
 from functions.usecases.services import Engine, Executor
 from functions.usecases.writing import Applied, apply, send
 
@@ -82,18 +83,7 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution:
         timeout_seconds=definition.timeout_seconds,
     )
     answer = _unreadable_payload(definition.payload) or executor.targets.call(invocation, dict(definition.target))
-    execution = executor.history.record(
-        judge(
-            job.id,
-            slot,
-            run,
-            answer,
-            policy=definition.retry,
-            now=executor.clock.now(),
-            write_id=executor.new_write_id(),
-            uniform=executor.uniform,
-        )
-    )
+    execution = record_answer(executor, job, slot, answer)
     follow(executor, job, execution, fence=run.fence)
     return execution
 

@@ -195,9 +195,9 @@ MUTANTS = [
         "end_row_first",
         "an end writes the row before history",
         (
-            "usecases/executor.py",
-            "    execution = executor.history.record(\n        judge(",
-            "    execution = (\n        judge(",
+            "usecases/judging.py",
+            "    return executor.history.record(\n        judge(",
+            "    return (\n        judge(",
         ),
         (
             "usecases/executor.py",
@@ -220,15 +220,15 @@ MUTANTS = [
         "sweep_no_history",
         "the sweep takes an attempt as lost without asking history",
         (
-            "usecases/sweep.py",
-            "    return engine.history.record(lost(job_id",
-            "    return _recorded(engine, lost(job_id",
+            "usecases/judging.py",
+            "    return engine.history.record(\n        lost(",
+            "    return _recorded(\n        engine, lost(",
         ),
         (
-            "usecases/sweep.py",
-            "def _quarantine(",
+            "usecases/judging.py",
+            "def _errors_before_loss(",
             "def _recorded(engine: Engine, ended: Execution) -> Execution:\n"
-            "    engine.history.record(ended)\n    return ended\n\n\ndef _quarantine(",
+            "    engine.history.record(ended)\n    return ended\n\n\ndef _errors_before_loss(",
         ),
         ("usecases/sweep.py", "    if recorded is not None:\n        return recorded\n", ""),
     ),
@@ -442,8 +442,8 @@ MUTANTS = [
         "a lost worker's last attempt is repeated",
         (
             "domain/ending.py",
-            "    final = run.attempt >= run.attempt_limit\n",
-            "    final = run.attempt > run.attempt_limit\n",
+            "    exhausted, poison = run.attempt >= run.attempt_limit,",
+            "    exhausted, poison = run.attempt > run.attempt_limit,",
         ),
     ),
     m(

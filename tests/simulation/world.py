@@ -18,8 +18,10 @@ from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
 from tests.fakes import (
+    FakeJobTypes,
     InMemoryIdempotencyKeys,
     InMemoryOwners,
+    InMemoryRetryConfigs,
 )
 from tests.faults import Crash
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
@@ -63,6 +65,8 @@ class World:
         self.timetable = SimTimetable(self)
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
+        self.retry_configs = InMemoryRetryConfigs(faults=StepFaults(self))
+        self.types = FakeJobTypes(self.retry_configs)
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
         self.trace: Callable[[str], None] | None = None
@@ -225,6 +229,7 @@ class World:
             "history": self.history,
             "timetable": self.timetable,
             "clock": ActorClock(self, actor),
+            "types": self.types,
             "new_write_id": lambda: f"w{next(self._marks)}",
         }
 
@@ -236,6 +241,7 @@ class World:
             **self.engine_ports(actor),
             idempotency=self.idempotency,
             owners=self.owners,
+            retry_configs=self.retry_configs,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )
