@@ -81,6 +81,16 @@ class JobStore(Protocol):
         """How many shards the attention index has."""
         ...
 
+    def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
+        """(place, job id) of jobs of this shard with a run that waits for `what`, in the order of their places: by
+        priority, then who has waited longest. Read from an index that may lag."""
+        ...
+
+    @property
+    def waiting_shards(self) -> int:
+        """How many shards the waiting index has for each thing."""
+        ...
+
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
         """Ids of the owner's jobs, newest first, from an index that may lag. Soft-deleted ones are not in it.
 
@@ -118,15 +128,11 @@ class ArmedHint(NamedTuple):
 class Timetable(Protocol):
     """Delayed hints: the queue's own delay up to 15 minutes, EventBridge Scheduler beyond."""
 
-    def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
-        """Have the hint delivered at `due_at`, not before; at once when it is past. Armed already is no error.
-
-        Raises HintNotSentError: no failure to callers, the sweep brings it.
-        """
-        ...
-
     def arm_all(self, hints: Sequence[ArmedHint]) -> int:
-        """Arm many at once, those of one queue together; returns how many could not be sent: the sweep brings them."""
+        """Have each hint delivered at its `due_at`, not before; at once when it is past. Armed already is no error.
+
+        Those of one queue are sent together. Returns how many could not be sent: the sweep brings them.
+        """
         ...
 
     def disarm(self, hint: Hint, *, due_at: int) -> None:

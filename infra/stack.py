@@ -140,6 +140,7 @@ class GnomonStack(Stack):
             "table:jobs": [storage.jobs.table_arn],
             "table:jobs/owner": [f"{storage.jobs.table_arn}/index/owner"],
             "table:jobs/attention": [f"{storage.jobs.table_arn}/index/attention"],
+            "table:jobs/waiting": [f"{storage.jobs.table_arn}/index/waiting"],
             "table:executions": [storage.executions.table_arn],
             "table:idempotency": [storage.idempotency.table_arn],
             "table:coordination": [storage.coordination.table_arn],

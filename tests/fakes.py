@@ -74,6 +74,7 @@ class InMemoryJobs:
     """State rows, definition rows, and the two indexes, which lag while `lagging` is True."""
 
     shards = SHARDS
+    waiting_shards = 2
 
     def __init__(self, *, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
@@ -85,6 +86,7 @@ class InMemoryJobs:
         self._lock = threading.RLock()
         self._attention: dict[str, int] = {}
         self._owned: dict[str, tuple[str, str]] = {}
+        self._waiting: dict[str, tuple[str, str]] = {}
         self._behind: list[Job] = []
         self.calls: list[str] = []
 
@@ -184,6 +186,16 @@ class InMemoryJobs:
             )
         return iter([job_id for _, job_id in due])
 
+    def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
+        self.calls.append("waiting_for")
+        with self._lock:
+            waiting = sorted(
+                (place, job_id)
+                for job_id, (waits_for, place) in self._waiting.items()
+                if waits_for == what and zlib.crc32(job_id.encode()) % self.waiting_shards == shard
+            )
+        return waiting[:limit]
+
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
         self.calls.append("list_by_owner")
         scope = f"owner {owner}"
@@ -237,6 +249,11 @@ class InMemoryJobs:
     def _index(self, row: Job) -> None:
         self._attention.pop(row.id, None)
         self._owned.pop(row.id, None)
+        self._waiting.pop(row.id, None)
+        if row.waiting is not None:
+            run = row.waiting[1]
+            order = {"high": 0, "normal": 1, "low": 2}[row.priority.value]
+            self._waiting[row.id] = (str(run.waits_for), f"{order}#{run.deferred_at or 0:010d}")
         if row.attention_at is not None:
             self._attention[row.id] = row.attention_at
         if row.deleted_at is None:

@@ -251,7 +251,7 @@ def _cancelled_run(job: Job, now: int) -> LastRun | None:
     ended = [
         LastRun(
             slot_id=slot,
-            attempt=run.attempt if run.state is RunState.RUNNING else run.attempt + 1,
+            attempt=run.current_attempt,
             outcome=Outcome.CANCELLED,
             fence=run.fence,
             ended_at=now,

@@ -56,6 +56,17 @@ class Resend:
     due_at: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferral:
+    """A start that is due is put off. Decided by reads before the claim: a started attempt only ends (V12)."""
+
+    reason: str
+    until: int
+    """When to look again, epoch seconds; for a run that waits for others, when it began to."""
+    waits_for: str | None = None
+    """What it waits for besides time: then no hint is sent, whoever frees it does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Expired:
     """The time for the run's retries is over: history ends it before its next attempt (A10)."""
@@ -98,7 +109,7 @@ def next_hint(job: Job) -> tuple[Due, ...]:
 def waiting_hints(job: Job) -> tuple[Due, ...]:
     """Hints for all that waits in the row and that no pause holds."""
     waiting = tuple(
-        Due(slot, run.attempt + 1, run.due_at or 0)
+        Due(slot, run.current_attempt, run.due_at or 0)
         for slot, run in job.runs.items()
         if run.state is RunState.WAITING and not job.holds(run)
     )

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
+from functions.domain.circuit import CircuitPolicy
 from functions.domain.errors import CorruptDefinitionError, InvalidFieldError
 from functions.domain.job_type import TypeConfig
 from functions.domain.retry import RetryPolicy
 from functions.domain.schedule import Schedule
+
+LONGEST_CALL = 840
+"""Longest `timeoutSeconds` of a call that a function waits for: a Lambda function lives 900 s."""
 
 
 class OverlapPolicy(enum.StrEnum):
@@ -36,6 +40,20 @@ class Priority(enum.StrEnum):
     LOW = "low"
 
 
+class Completion(enum.StrEnum):
+    """What ends an attempt well: the target's answer, or a later call of `/v1/executions/{id}/complete`."""
+
+    RESPONSE = "response"
+    CALLBACK = "callback"
+
+
+class ConcurrencyLimit(NamedTuple):
+    """At most `most` executions of all jobs of an owner with this key run at the same time."""
+
+    key: str
+    most: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     document: Mapping[str, Any]
@@ -43,7 +61,7 @@ class Definition:
     payload: str
     """JSON text."""
     schedule: Schedule
-    policy: RetryPolicy | None = None
+    policy: RetryPolicy | None = field(default=None, compare=False)
     """None until `under` is told what holds where the job says nothing."""
     overlap: OverlapPolicy
     misfire: MisfirePolicy
@@ -51,6 +69,14 @@ class Definition:
     priority: Priority
     timeout_seconds: int
     max_runs: int | None
+    completion: Completion
+    orchestrated: bool
+    """Timeout and circuit as states of a state machine that can be seen."""
+    circuit: CircuitPolicy | None
+    """None for a target without a breaker; nothing is called for a worker."""
+    concurrency: ConcurrencyLimit | None
+    bulkhead: int | None = field(default=None, compare=False)
+    """Attempts of all jobs of this type that may run at the same time; known once it is under its type."""
 
     @classmethod
     def read(cls, document: Mapping[str, Any], payload: str, *, job_id: str, created_at: int) -> Definition:
@@ -70,13 +96,26 @@ class Definition:
                 priority=Priority(document.get("priority", "normal")),
                 timeout_seconds=int(document.get("timeoutSeconds", 60)),
                 max_runs=document.get("maxRuns"),
+                completion=Completion(document.get("completion", "response")),
+                orchestrated=bool(document.get("orchestrated", False)),
+                circuit=CircuitPolicy.read(document["circuitBreaker"]) if "circuitBreaker" in document else None,
+                concurrency=_concurrency(document),
             )
         except (KeyError, TypeError, ValueError, AttributeError, InvalidFieldError) as error:
             raise CorruptDefinitionError from error
 
     def under(self, config: TypeConfig) -> Definition:
         """The definition as it counts at run time: field by field the job's word, else that of its type or stage."""
-        return replace(self, policy=RetryPolicy.read({**config.retry, **self.document.get("retryConfig", {})}))
+        own, types = self.document.get("circuitBreaker"), config.circuit_breaker
+        circuit = None
+        if self.worker_queue is None and (own is not None or types is not None):
+            circuit = CircuitPolicy.read({**(types or {}), **(own or {})})
+        return replace(
+            self,
+            policy=RetryPolicy.read({**config.retry, **self.document.get("retryConfig", {})}),
+            circuit=circuit,
+            bulkhead=config.max_concurrency,
+        )
 
     @property
     def retry(self) -> RetryPolicy:
@@ -97,6 +136,43 @@ class Definition:
 
     @property
     def target(self) -> Mapping[str, Any]:
-        """`{"type": "http" | "handler" | "lambda" | "sqs", …}`."""
+        """`{"type": "http" | "handler" | "lambda" | "sqs" | "worker", …}`."""
         target: Mapping[str, Any] = self.document["target"]
         return target
+
+    @property
+    def worker_queue(self) -> str | None:
+        """The queue of a `worker` target; None for a target that is called."""
+        return str(self.target["queue"]) if self.target.get("type") == "worker" else None
+
+
+def check_execution(document: Mapping[str, Any]) -> None:
+    """Check what the fields about execution say of each other; raises InvalidFieldError naming field, value, limit."""
+    kind, callback = document["target"]["type"], document.get("completion") == Completion.CALLBACK
+    timeout = document.get("timeoutSeconds", 60)
+    if timeout > LONGEST_CALL and kind != "worker" and not (callback and kind in ("http", "lambda")):
+        raise InvalidFieldError(
+            "timeoutSeconds",
+            f"timeoutSeconds {timeout} is over the limit of {LONGEST_CALL} for a call that is waited for; only "
+            "`worker` targets, and `http` and `lambda` targets with completion callback, may take longer.",
+        )
+    if callback and kind == "worker":
+        raise InvalidFieldError("completion", "completion callback: a worker reports the outcome anyway; leave it out.")
+    if callback and document.get("orchestrated"):
+        raise InvalidFieldError(
+            "orchestrated", "orchestrated true: with completion callback nothing runs while the outcome is awaited."
+        )
+    if kind == "worker":
+        for field in ("orchestrated", "circuitBreaker"):
+            if document.get(field):
+                raise InvalidFieldError(field, f"{field} is not for `worker` targets: nothing is called.")
+    given = [field for field in ("concurrencyKey", "maxConcurrency") if field in document]
+    if len(given) == 1:
+        [missing] = {"concurrencyKey", "maxConcurrency"} - set(given)
+        raise InvalidFieldError(missing, f"{missing} is required beside {given[0]}.")
+
+
+def _concurrency(document: Mapping[str, Any]) -> ConcurrencyLimit | None:
+    if "concurrencyKey" not in document:
+        return None
+    return ConcurrencyLimit(str(document["concurrencyKey"]), int(document["maxConcurrency"]))

@@ -86,6 +86,8 @@ def judge(
         reason=reason,
         error=answer.error,
         result=answer.result,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
     )
 
 
@@ -111,6 +113,8 @@ def lost(
         completed_at=round(now, 3),
         next_retry_at=None if final else math.ceil(now),
         reason="RETRIES_EXHAUSTED" if exhausted else "POISON" if poison else "RETRY_SCHEDULED",
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
         error=error,
     )
 
@@ -134,7 +138,7 @@ def ended_from_outside(
     return Execution(
         job_id=job_id,
         slot_id=slot,
-        attempt=run.attempt if running else run.attempt + 1,
+        attempt=run.current_attempt,
         status=status,
         final=True,
         fence=run.fence,
@@ -143,6 +147,8 @@ def ended_from_outside(
         completed_at=round(now, 3),
         reason=reason,
         error=error,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
     )
 
 
@@ -182,6 +188,9 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
             lease_expires_at=None,
             started_at=None,
             started_by=None,
+            deferrals=0,
+            deferred_for=None,
+            deferred_at=None,
         )
         row = with_run(job, slot, waiting)
     row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)
@@ -198,9 +207,8 @@ def released(job: Job, now: int) -> Job:
 
 
 def _is_about(run: ActiveRun, execution: Execution) -> bool:
-    if run.state is RunState.RUNNING:
-        return run.attempt == execution.attempt
-    return execution.final and run.attempt + 1 == execution.attempt
+    """Only an end takes the number of an attempt that has not started."""
+    return run.current_attempt == execution.attempt and (run.state is RunState.RUNNING or execution.final)
 
 
 def _last_run(execution: Execution, *, now: int) -> LastRun:

@@ -27,6 +27,10 @@ class ActiveExecution:
     started_at: float | None
     due_at: int | None
     """When a waiting one starts, epoch seconds; None while it waits for the run before it, or the job is paused."""
+    reason: str | None = None
+    """Why a waiting one was put off."""
+    deferrals: int = 0
+    deferred_for: str | None = None
 
     @property
     def id(self) -> str:
@@ -80,11 +84,14 @@ def _active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
     return ActiveExecution(
         job_id=job.id,
         slot_id=slot,
-        attempt=run.attempt if running else run.attempt + 1,
+        attempt=run.current_attempt,
         status=ExecutionStatus.RUNNING if running else ExecutionStatus.QUEUED,
         fence=run.fence,
         started_at=run.started_at,
-        due_at=None if job.holds(run) else run.due_at,
+        due_at=None if job.holds(run) or run.waits_for is not None else run.due_at,
+        reason=None if running else run.deferred_for,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
     )
 
 
