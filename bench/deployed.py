@@ -31,7 +31,7 @@ from functions.usecases.executor import handle_hint
 from functions.usecases.services import Engine, Executor, Services
 from functions.usecases.sweep import Swept, sweep
 from tests.api_client import sample_event
-from tests.fakes import FakeClock, FakeTargets
+from tests.fakes import FakeClock, FakeTargets, FakeWorkflows
 from tests.tables import create_tables
 
 REGION = "eu-central-1"
@@ -79,6 +79,7 @@ class Deployed:
             idempotency=DynamoDbIdempotencyKeys(dynamodb, "idempotency"),
             owners=DynamoDbOwners(dynamodb, "coordination"),
             retry_configs=retry_configs,
+            workflows=FakeWorkflows(self.clock),
         )
         self._app = create_app(
             services,
@@ -90,7 +91,7 @@ class Deployed:
         )
         self.engine = Engine(**ports)
         self._targets = FakeTargets()
-        self._executor = Executor(**ports, targets=self._targets)
+        self._executor = Executor(**ports, targets=self._targets, workflows=FakeWorkflows(self.clock))
         for client in (dynamodb, sqs, scheduler):
             self.log.watch(client)
         self.path = ""

@@ -108,6 +108,7 @@ class Served:
             "owners": world.owners,
             "retry_configs": world.retry_configs,
             "types": world.types,
+            "workflows": world.workflows,
             "clock": world.clock,
         }
         shown = dict(self.ports)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from functions.domain.job import Gap, Job
     from functions.domain.job_type import StoredTypeConfig, TypeConfig
     from functions.domain.outcome import Invocation, TargetAnswer
+    from functions.domain.step import Step
 
 T = TypeVar("T")
 
@@ -151,6 +152,21 @@ class Targets(Protocol):
         ...
 
 
+class Workflows(Protocol):
+    """Attempts that the state machine runs. Names of its executions are derived: `Step.execution_name`."""
+
+    def start(self, step: Step) -> None:
+        """Have the attempt run. Started already, or ended, is no error: the name is refused for 90 days.
+
+        Raises NotStartedError when it is certain that it was not started, UnavailableError when it may have been.
+        """
+        ...
+
+    def stop(self, step: Step) -> None:
+        """End the attempt's execution where it is, best effort; never raises. One that is over is a no-op."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
     """What is left of a caller's limit, for the `RateLimit-*` headers."""
@@ -235,4 +251,26 @@ class Owners(Protocol):
 class DeadLetters(Protocol):
     def announce(self, messages: Iterable[dict[str, object]]) -> None:
         """Send each to the dead-letter queue; raises when one could not be sent."""
+        ...
+
+
+class BusEvent(NamedTuple):
+    """An event as it goes to the bus."""
+
+    key: str
+    """What it is about: events of one key are put one after the other."""
+    type: str
+    time: float
+    """Epoch seconds."""
+    detail: str
+    """JSON text."""
+
+
+class EventBus(Protocol):
+    def put(self, events: Sequence[BusEvent]) -> frozenset[int]:
+        """Put each event on the bus; returns the places of those that it refused, to be put again.
+
+        A call that fails as a whole refuses all of its events; never raises. What was accepted may arrive twice, and
+        in any order: so the events given have different keys.
+        """
         ...

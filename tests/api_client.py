@@ -96,6 +96,7 @@ class Api:
             idempotency=self.world.idempotency,
             owners=self.world.owners,
             retry_configs=self.world.retry_configs,
+            workflows=self.world.workflows,
         )
         self.app = create_app(
             self.services,

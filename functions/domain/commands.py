@@ -24,6 +24,7 @@ from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.ids import MAX_ATTEMPTS
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
 from functions.domain.rescheduling import (
     first_slot,
@@ -32,9 +33,6 @@ from functions.domain.rescheduling import (
     rescheduled,
     reschedules,
 )
-
-MAX_ATTEMPTS = 9_999
-"""Attempts of one run: an execution's id has four digits for them."""
 
 
 def new_job(

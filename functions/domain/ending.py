@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from functions.domain.decision import Drop, Due, Write, next_hint, waiting_hints, with_attention, with_run, without_run
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
-from functions.domain.ids import slot_instant
+from functions.domain.ids import MAX_ATTEMPTS, slot_instant
 from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import POISON_AT, Failure, RetryDecision, RetryPolicy, Uniform
@@ -21,8 +21,12 @@ _OUTCOMES = {
 }
 
 
-NO_POISON = frozenset({"CIRCUIT_OPEN"})
-"""Error codes that say nothing of the run itself, however often they come."""
+UNSPENT = {
+    "NOT_STARTED": "The state machine had no room for the attempt.",
+    "CIRCUIT_OPEN": "The target's circuit opened before the call.",
+}
+"""Reasons of attempts that ended without a call and were no fault of their target, and what to say of each. Such an
+attempt takes its number with it, and its run may make one more for it."""
 
 
 def attempts_before(run: ActiveRun, policy: RetryPolicy) -> tuple[int, ...]:
@@ -38,7 +42,7 @@ def attempts_before(run: ActiveRun, policy: RetryPolicy) -> tuple[int, ...]:
 
 def _is_poison(error: ExecutionError | None, before: Sequence[ExecutionError | None]) -> bool:
     """Whether this error and each of the attempts before, as `attempts_before` names them, are one and the same."""
-    return bool(before) and error is not None and error.code not in NO_POISON and all(one == error for one in before)
+    return bool(before) and error is not None and error.code not in UNSPENT and all(one == error for one in before)
 
 
 def judge(
@@ -92,13 +96,20 @@ def judge(
 
 
 def lost(
-    job_id: str, slot: str, run: ActiveRun, *, before: Sequence[ExecutionError | None], now: float, write_id: str
+    job_id: str,
+    slot: str,
+    run: ActiveRun,
+    *,
+    before: Sequence[ExecutionError | None],
+    now: float,
+    write_id: str,
+    message: str,
 ) -> Execution:
     """The history row for an attempt whose owner died: an attempt spent, repeated without backoff.
 
     `before`: the errors of `attempts_before`. What kills its process each time is poison as any other error is.
     """
-    error = ExecutionError(code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded.")
+    error = ExecutionError(code="WORKER_LOST", message=message)
     exhausted, poison = run.attempt >= run.attempt_limit, _is_poison(error, before)
     final = exhausted or poison
     return Execution(
@@ -116,6 +127,32 @@ def lost(
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
         error=error,
+    )
+
+
+def put_off(
+    job_id: str, slot: str, run: ActiveRun, reason: str, *, until: int | None, now: float, write_id: str
+) -> Execution:
+    """The history row for an attempt that was started and then not made, for a reason of UNSPENT.
+
+    Another follows at `until`, unless that is None: after the start there are only ends, so it is another number.
+    """
+    final = until is None or run.attempt >= MAX_ATTEMPTS
+    return Execution(
+        job_id=job_id,
+        slot_id=slot,
+        attempt=run.attempt,
+        status=ExecutionStatus.FAILED,
+        final=final,
+        fence=run.fence,
+        write_id=write_id,
+        started_at=run.started_at,
+        completed_at=round(now, 3),
+        next_retry_at=None if final else until,
+        reason=reason,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
+        error=ExecutionError(code=reason, message=UNSPENT[reason]),
     )
 
 
@@ -184,6 +221,7 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
         waiting = replace(
             run,
             state=RunState.WAITING,
+            attempt_limit=run.attempt_limit + (execution.reason in UNSPENT),
             due_at=execution.next_retry_at,
             lease_expires_at=None,
             started_at=None,

@@ -1,4 +1,4 @@
-"""What an attempt that ended, or was lost, comes to: its row of history, which is the decision about it."""
+"""What an attempt that ended, or was lost, comes to: its row of history, by the rules of its job and its type."""
 
 from __future__ import annotations
 
@@ -7,37 +7,36 @@ from functions.domain.execution import Execution, ExecutionError
 from functions.domain.job import ActiveRun, Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import POISON_AT
-from functions.usecases.services import Engine, Executor
+from functions.usecases.services import Attempts, Engine
 from functions.usecases.writing import ruled
 
+LEASE_OVER = "The attempt's lease expired before its outcome was recorded."
 
-def record_answer(executor: Executor, job: Job, slot: str, answer: TargetAnswer) -> Execution:
-    """Put the history row for the answer to the attempt that runs in `slot`; returns the row that is stored."""
-    job = ruled(executor, job)
-    return executor.history.record(
-        judge(
-            job,
-            slot,
-            answer,
-            before=() if answer.error is None else _errors_before(executor, job, slot, job.runs[slot]),
-            now=executor.clock.now(),
-            write_id=executor.new_write_id(),
-            uniform=executor.uniform,
-        )
+
+def judged(attempts: Attempts, job: Job, slot: str, answer: TargetAnswer) -> Execution:
+    """The history row for the answer to the attempt that runs in `slot`."""
+    job = ruled(attempts, job)
+    return judge(
+        job,
+        slot,
+        answer,
+        before=() if answer.error is None else _errors_before(attempts, job, slot, job.runs[slot]),
+        now=attempts.clock.now(),
+        write_id=attempts.new_write_id(),
+        uniform=attempts.uniform,
     )
 
 
-def record_lost(engine: Engine, job: Job, slot: str, run: ActiveRun) -> Execution:
-    """Put the history row of an attempt whose owner died; returns the row that is stored."""
-    return engine.history.record(
-        lost(
-            job.id,
-            slot,
-            run,
-            before=_errors_before_loss(engine, job, slot, run),
-            now=engine.clock.now(),
-            write_id=engine.new_write_id(),
-        )
+def judged_lost(engine: Engine, job: Job, slot: str, run: ActiveRun, *, message: str = LEASE_OVER) -> Execution:
+    """The history row of an attempt whose owner died."""
+    return lost(
+        job.id,
+        slot,
+        run,
+        before=_errors_before_loss(engine, job, slot, run),
+        now=engine.clock.now(),
+        write_id=engine.new_write_id(),
+        message=message,
     )
 
 

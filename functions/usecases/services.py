@@ -18,6 +18,7 @@ from functions.ports import (
     RunHistory,
     Targets,
     Timetable,
+    Workflows,
 )
 
 
@@ -40,13 +41,21 @@ class Services(Engine):
     idempotency: IdempotencyKeys
     owners: Owners
     retry_configs: RetryConfigs
+    workflows: Workflows
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Executor(Engine):
-    """What executing an attempt needs besides."""
+class Attempts(Engine):
+    """What calling a target, and recording what came of it, needs besides."""
 
     targets: Targets
     uniform: Uniform = random.uniform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor(Attempts):
+    """What starting an attempt needs besides."""
+
+    workflows: Workflows

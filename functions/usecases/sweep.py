@@ -12,7 +12,7 @@ from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, quarantined
 from functions.usecases.executor import follow
-from functions.usecases.judging import record_lost
+from functions.usecases.judging import judged_lost
 from functions.usecases.services import Engine
 from functions.usecases.writing import Applied, apply, send
 
@@ -122,7 +122,7 @@ def _recover(engine: Engine, job: Job, decision: Recover) -> Execution:
     recorded = engine.history.get(job.id, slot, run.attempt)
     if recorded is not None:
         return recorded
-    return record_lost(engine, job, slot, run)
+    return engine.history.record(judged_lost(engine, job, slot, run))
 
 
 def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:

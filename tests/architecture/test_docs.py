@@ -32,6 +32,7 @@ FUNCTIONS = {
     "sweep": settings.SweepSettings,
     "jobs": settings.JobsSettings,
     "dead_letters": settings.DeadLettersSettings,
+    "lifecycle": settings.LifecycleSettings,
 }
 CODE = re.compile(r"`([^`]+)`")
 

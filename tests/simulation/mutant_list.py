@@ -195,9 +195,9 @@ MUTANTS = [
         "end_row_first",
         "an end writes the row before history",
         (
-            "usecases/judging.py",
-            "    return executor.history.record(\n        judge(",
-            "    return (\n        judge(",
+            "usecases/executor.py",
+            "    return attempts.history.record(judged(",
+            "    return (judged(",
         ),
         (
             "usecases/executor.py",
@@ -220,15 +220,15 @@ MUTANTS = [
         "sweep_no_history",
         "the sweep takes an attempt as lost without asking history",
         (
-            "usecases/judging.py",
-            "    return engine.history.record(\n        lost(",
-            "    return _recorded(\n        engine, lost(",
+            "usecases/sweep.py",
+            "    return engine.history.record(judged_lost(",
+            "    return _recorded(engine, judged_lost(",
         ),
         (
-            "usecases/judging.py",
-            "def _errors_before_loss(",
+            "usecases/sweep.py",
+            "def _quarantine(",
             "def _recorded(engine: Engine, ended: Execution) -> Execution:\n"
-            "    engine.history.record(ended)\n    return ended\n\n\ndef _errors_before_loss(",
+            "    engine.history.record(ended)\n    return ended\n\n\ndef _quarantine(",
         ),
         ("usecases/sweep.py", "    if recorded is not None:\n        return recorded\n", ""),
     ),
@@ -361,6 +361,46 @@ MUTANTS = [
             'reason="RESUMED", flush=flush, hints=waiting_hints(row))',
             'reason="RESUMED", flush=flush)',
         ),
+    ),
+    # --- job types ---
+    m(
+        "type forgotten by the loser",
+        "who lost a race decides again without the type's configuration",
+        (
+            "usecases/writing.py",
+            "            job = lost.current\n            continue\n",
+            "            job = lost.current\n            if job.definition is not None:\n"
+            "                job = replace(job, definition=job.definition.under(engine.types.get(None)))\n"
+            "            continue\n",
+        ),
+        (
+            "usecases/writing.py",
+            "    if job.definition is None:\n        return job\n",
+            "    if job.definition is None or job.definition.policy is not None:\n        return job\n",
+        ),
+        by="tests/unit/test_type_inheritance.py",
+    ),
+    m(
+        "type over job",
+        "the type's word counts more than the job's",
+        (
+            "domain/definition.py",
+            '{**config.retry, **self.document.get("retryConfig", {})}',
+            '{**self.document.get("retryConfig", {}), **config.retry}',
+        ),
+        by="tests/unit/test_type_inheritance.py",
+    ),
+    m(
+        "poison at four",
+        "the same error is given up at the fourth time",
+        ("domain/ending.py", "    first = run.attempt - POISON_AT + 1\n", "    first = run.attempt - POISON_AT\n"),
+        by="tests/unit/test_type_inheritance.py",
+    ),
+    m(
+        "poison counts beyond a forced retry",
+        "after a forced retry the errors before it count",
+        ("domain/ending.py", "first < max(1, run.asked_attempt)", "first < 1"),
+        by="tests/unit/test_type_inheritance.py",
     ),
     # --- the sweep ---
     m(
@@ -503,6 +543,27 @@ MUTANTS = [
         "stars follow the clocks",
         "expressions with a star run once in the repeated hour",
         ("domain/cron.py", "        self._elapsed = fields.elapsed\n", "        self._elapsed = False\n"),
+    ),
+    # --- lifecycle events ---
+    m(
+        "skips told whole",
+        "a gap that grew is told from its beginning again",
+        ("domain/events.py", "count=gap.count - old.count", "count=gap.count"),
+    ),
+    m(
+        "quarantine untold",
+        "a slot that is quarantined before it was in the row is told nobody",
+        ("domain/events.py", "    passed = _ended_unstarted(change.before, change.after)\n", "    passed = None\n"),
+    ),
+    m(
+        "last ends untold",
+        "only attempts that are followed by another end for the world",
+        ("domain/events.py", "        if new is None or (old", "        if new is not None and (old"),
+    ),
+    m(
+        "outcome by the last run",
+        "an end is told as the row's last run says, not as its own history row",
+        ("domain/events.py", "    if row is not None:\n        outcome", "    if row is None:\n        outcome"),
     ),
 ]
 

@@ -18,7 +18,9 @@ from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
 from tests.fakes import (
+    FakeClock,
     FakeJobTypes,
+    FakeWorkflows,
     InMemoryIdempotencyKeys,
     InMemoryOwners,
     InMemoryRetryConfigs,
@@ -67,6 +69,7 @@ class World:
         self.owners = InMemoryOwners(faults=StepFaults(self))
         self.retry_configs = InMemoryRetryConfigs(faults=StepFaults(self))
         self.types = FakeJobTypes(self.retry_configs)
+        self.workflows = FakeWorkflows(FakeClock(), faults=StepFaults(self))
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
         self.trace: Callable[[str], None] | None = None
@@ -234,7 +237,9 @@ class World:
         }
 
     def executor(self, actor: Actor) -> Executor:
-        return Executor(**self.engine_ports(actor), targets=SimTargets(self), uniform=actor.choose.uniform)
+        return Executor(
+            **self.engine_ports(actor), targets=SimTargets(self), uniform=actor.choose.uniform, workflows=self.workflows
+        )
 
     def services(self, actor: Actor) -> Services:
         return Services(
@@ -242,6 +247,7 @@ class World:
             idempotency=self.idempotency,
             owners=self.owners,
             retry_configs=self.retry_configs,
+            workflows=self.workflows,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )

@@ -164,16 +164,18 @@ class TestPoison:
 
     def test_an_attempt_that_is_lost_for_the_third_time_is_final(self) -> None:
         run = replace(RUN, attempt=3)
-        gone = lost(JOB_ID, SLOT, run, before=(), now=NOW, write_id="w").error
-        found = lost(JOB_ID, SLOT, run, before=(gone, gone), now=NOW, write_id="w")
+        gone = lost(JOB_ID, SLOT, run, before=(), now=NOW, write_id="w", message="gone").error
+        found = lost(JOB_ID, SLOT, run, before=(gone, gone), now=NOW, write_id="w", message="gone")
         assert (found.final, found.next_retry_at, found.reason) == (True, None, "POISON")
-        assert lost(JOB_ID, SLOT, run, before=(self.ERROR, gone), now=NOW, write_id="w").final is False
+        assert lost(JOB_ID, SLOT, run, before=(self.ERROR, gone), now=NOW, write_id="w", message="gone").final is False
 
 
 class TestLost:
     @pytest.mark.parametrize(("attempt", "final"), [(1, False), (3, False), (4, True)])
     def test_an_attempt_is_spent_and_repeated_without_backoff(self, attempt: int, final: bool) -> None:
-        found = lost(JOB_ID, SLOT, replace(RUN, attempt=attempt), before=(), now=NOW + 80.2, write_id="w")
+        found = lost(
+            JOB_ID, SLOT, replace(RUN, attempt=attempt), before=(), now=NOW + 80.2, write_id="w", message="gone"
+        )
         assert found.error is not None
         assert (found.status, found.error.code, found.attempt) == (ExecutionStatus.FAILED, "WORKER_LOST", attempt)
         assert (found.final, found.next_retry_at) == (final, None if final else NOW + 81)
