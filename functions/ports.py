@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
     from functions.domain.outcome import Invocation, TargetAnswer
+    from functions.domain.step import Step
 
 T = TypeVar("T")
 
@@ -127,15 +128,11 @@ class ArmedHint(NamedTuple):
 class Timetable(Protocol):
     """Delayed hints: the queue's own delay up to 15 minutes, EventBridge Scheduler beyond."""
 
-    def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
-        """Have the hint delivered at `due_at`, not before; at once when it is past. Armed already is no error.
-
-        Raises HintNotSentError: no failure to callers, the sweep brings it.
-        """
-        ...
-
     def arm_all(self, hints: Sequence[ArmedHint]) -> int:
-        """Arm many at once, those of one queue together; returns how many could not be sent: the sweep brings them."""
+        """Have each hint delivered at its `due_at`, not before; at once when it is past. Armed already is no error.
+
+        Those of one queue are sent together. Returns how many could not be sent: the sweep brings them.
+        """
         ...
 
     def disarm(self, hint: Hint, *, due_at: int) -> None:
@@ -151,6 +148,21 @@ class Timetable(Protocol):
 class Targets(Protocol):
     def call(self, invocation: Invocation, target: dict[str, object]) -> TargetAnswer:
         """Call the job's target once and wait for its answer, at most `timeout_seconds`. Never raises."""
+        ...
+
+
+class Workflows(Protocol):
+    """Attempts that the state machine runs. Names of its executions are derived: `Step.execution_name`."""
+
+    def start(self, step: Step) -> None:
+        """Have the attempt run. Started already, or ended, is no error: the name is refused for 90 days.
+
+        Raises NotStartedError when it is certain that it was not started, UnavailableError when it may have been.
+        """
+        ...
+
+    def stop(self, step: Step) -> None:
+        """End the attempt's execution where it is, best effort; never raises. One that is over is a no-op."""
         ...
 
 

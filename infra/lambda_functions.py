@@ -19,6 +19,7 @@ from functions.settings import (
     ExecutorSettings,
     JobsSettings,
     LifecycleSettings,
+    StepsSettings,
     SweepSettings,
 )
 from infra.grants import Grant, statements
@@ -56,6 +57,16 @@ _EXECUTOR = FunctionSpec(
     memory_mb=512,
     chained=True,
 )
+_LONGEST = Duration.seconds(900)
+"""Lambda's longest."""
+_STEPS = FunctionSpec(
+    module="steps",
+    description="does the work of the state machine's states",
+    settings=StepsSettings,
+    timeout=_LONGEST,
+    memory_mb=512,
+    chained=True,
+)
 _SWEEP = FunctionSpec(
     module="sweep",
     description="looks after jobs whose hint was lost",
@@ -69,7 +80,7 @@ _JOBS = FunctionSpec(
     module="jobs",
     description="runs the registered Python handlers",
     settings=JobsSettings,
-    timeout=CONSUMER_TIMEOUT,
+    timeout=_LONGEST,
     memory_mb=512,
     chained=True,
     asynchronous=True,
@@ -174,6 +185,7 @@ class Functions(Construct):
         self.api = self._function("Api", _API)
         self.executor = self._function("Executor", _EXECUTOR)
         self.sweep = self._function("Sweep", _SWEEP, concurrency=stage.sweep_concurrency)
+        self.steps = self._function("Steps", _STEPS)
         self.jobs = self._function("Jobs", _JOBS)
         self.dead_letters = self._function("DeadLetters", _DEAD_LETTERS)
         self.lifecycle = self._function("Lifecycle", _LIFECYCLE)
@@ -181,8 +193,8 @@ class Functions(Construct):
     @property
     def all(self) -> dict[str, GnomonFunction]:
         """By module, in the words of infra.grants."""
-        functions = (self.api, self.executor, self.sweep, self.jobs, self.dead_letters, self.lifecycle)
-        return {each.spec.module: each for each in functions}
+        made = (self.api, self.executor, self.steps, self.sweep, self.jobs, self.dead_letters, self.lifecycle)
+        return {each.spec.module: each for each in made}
 
     def configure(self, values: Mapping[str, object]) -> None:
         """Give every function its variables, out of the values of all settings by name."""

@@ -21,6 +21,7 @@ from infra.queues import Queues
 from infra.scheduling import HintSchedules, MinuteSweep
 from infra.stage import Stage
 from infra.storage import Storage
+from infra.workflow import Workflow
 
 _PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
@@ -53,6 +54,7 @@ class GnomonStack(Stack):
         self.hints = HintSchedules(self, "Hints", stage=stage, run_queues=list(self.queues.run_queues.values()))
         self.events = LifecycleBus(self, "Events")
         self.functions = Functions(self, "Functions", stage=stage, code=code)
+        self.workflow = Workflow(self, "Workflow", stage=stage, function=self.functions.steps.function)
         self.http_api = HttpApi(
             self,
             "HttpApi",
@@ -81,6 +83,7 @@ class GnomonStack(Stack):
             stage=stage,
             api_id=self.http_api.api.api_id,
             functions={name: each.function for name, each in self.functions.all.items()},
+            machine=self.workflow.machine,
             run_queues=self.queues.run_queues,
             last_queues={
                 "hints_dlq": self.queues.hints_dlq,
@@ -113,6 +116,7 @@ class GnomonStack(Stack):
             },
             "schedule_group": self.hints.group_name,
             "scheduler_role_arn": self.hints.role.role_arn,
+            "state_machine": self.workflow.machine.state_machine_arn,
             "jobs_function": self.functions.jobs.function.function_name,
             "webhook_secret_arn": self.storage.webhook_secret_arn,
             "dead_letter_queue_url": self.queues.dead_letters.queue_url,
@@ -126,13 +130,19 @@ class GnomonStack(Stack):
         resources = self._resources(stage)
         for module, each in self.functions.all.items():
             each.permit([grant.also_called(dict(stage.action_aliases)) for grant in grants[module]], resources)
+        for each in (self.functions.executor, self.functions.steps):
+            acknowledge_wildcards(
+                each.role,
+                *(arn for arns in self._allowed(stage).values() for arn in arns),
+                reason="Targets and secrets that jobs may name are those whose name begins with a prefix of the "
+                "stage's target_rules, and no others.",
+            )
         acknowledge_wildcards(
-            self.functions.executor.role,
-            *(arn for arns in self._allowed(stage).values() for arn in arns),
-            reason="Targets and secrets that jobs may name are those whose name begins with a prefix of the stage's "
-            "target_rules, and no others.",
+            self.functions.api.role,
+            self.workflow.executions_arn,
+            reason="Executions are made at run time, one for each attempt, of this state machine only.",
         )
-        for each in (self.functions.api, self.functions.executor, self.functions.sweep):
+        for each in (self.functions.api, self.functions.executor, self.functions.steps, self.functions.sweep):
             acknowledge_wildcards(
                 each.role,
                 self.hints.schedules_arn,
@@ -160,6 +170,8 @@ class GnomonStack(Stack):
             "bus": [self.events.bus.event_bus_arn],
             "schedules": [self.hints.schedules_arn],
             "role:hints": [self.hints.role.role_arn],
+            "machine": [self.workflow.machine.state_machine_arn],
+            "machine/executions": [self.workflow.executions_arn],
             "function:jobs": [self.functions.jobs.function.function_arn],
             **self._allowed(stage),
             "any": ["*"],
@@ -208,9 +220,11 @@ class GnomonStack(Stack):
             "UnreadableQueueUrl": queues.unreadable.queue_url,
             "EventBusName": self.events.bus.event_bus_name,
             "ScheduleGroup": self.hints.group_name,
+            "StateMachineArn": self.workflow.machine.state_machine_arn,
             "WebhookSecretArn": storage.webhook_secret_arn,
             "ApiFunction": functions.api.function.function_name,
             "ExecutorFunction": functions.executor.function.function_name,
+            "StepsFunction": functions.steps.function.function_name,
             "SweepFunction": functions.sweep.function.function_name,
             "JobsFunction": functions.jobs.function.function_name,
             "DeadLettersFunction": functions.dead_letters.function.function_name,

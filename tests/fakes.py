@@ -24,6 +24,7 @@ from functions.domain.errors import (
     IdempotencyKeyReusedError,
     JobExistsError,
     LostRaceError,
+    NotStartedError,
     RateLimitedError,
     UnavailableError,
 )
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from functions.domain.definition import Definition, Priority
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.step import Step
 
 SHARDS = 8
 INLINE_LIMIT = 500
@@ -452,6 +454,66 @@ class FakeTargets:
         return self.faults.run("targets.call", apply, repeats=False)
 
 
+NAME_REFUSED = 90 * 86_400
+"""Seconds for which Step Functions refuses the name of an execution that has ended."""
+
+
+class FakeWorkflows:
+    """Executions of the state machine by name. What a test takes with `take` it runs, or leaves running."""
+
+    def __init__(self, clock: FakeClock, *, faults: Faults | None = None) -> None:
+        self.clock = clock
+        self.faults = faults or Faults()
+        self.refusal: NotStartedError | UnavailableError | None = None
+        """While there is one, every start raises it."""
+        self.waiting: list[Step] = []
+        """Started, and not taken by the test."""
+        self.started: list[Step] = []
+        """Every execution there ever was."""
+        self.running: set[str] = set()
+        """Names of executions that have not ended."""
+        self.stopped: list[str] = []
+        self._closed: dict[str, float] = {}
+        self._lock = threading.RLock()
+
+    def start(self, step: Step) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.faults.run("workflows.start", lambda: self._start(step))
+
+    def _start(self, step: Step) -> None:
+        with self._lock:
+            name = step.execution_name
+            if name in self.running or self._closed.get(name, -NAME_REFUSED) + NAME_REFUSED > self.clock.now():
+                return  # the same execution, or ExecutionAlreadyExists
+            self.running.add(name)
+            self.started.append(step)
+            self.waiting.append(step)
+
+    def stop(self, step: Step) -> None:
+        def apply() -> None:
+            if step.execution_name in self.running:
+                self.stopped.append(step.execution_name)
+                self.ended(step)
+
+        self.faults.run("workflows.stop", apply)
+
+    # --- what tests do to it ---
+
+    def take(self) -> list[Step]:
+        """What was started since the last look and was not stopped."""
+        with self._lock:
+            taken = [step for step in self.waiting if step.execution_name in self.running]
+            self.waiting.clear()
+            return taken
+
+    def ended(self, step: Step) -> None:
+        """The execution is over: its name is refused from here on."""
+        with self._lock:
+            self.running.discard(step.execution_name)
+            self._closed[step.execution_name] = self.clock.now()
+
+
 class InMemoryRateLimits:
     """Token buckets per caller. The defaults are those of docs/http-api.md."""
 
@@ -601,6 +663,7 @@ class World:
         self.history = InMemoryHistory(faults=self.faults)
         self.timetable = FakeTimetable(self.clock, faults=self.faults)
         self.targets = FakeTargets(faults=self.faults)
+        self.workflows = FakeWorkflows(self.clock, faults=self.faults)
         self.limits = InMemoryRateLimits(faults=self.faults)
         self.idempotency = InMemoryIdempotencyKeys(faults=self.faults)
         self.owners = InMemoryOwners(faults=self.faults)

@@ -25,11 +25,9 @@ from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError, InvalidFieldError
 from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.ids import MAX_ATTEMPTS
 from functions.domain.instants import rfc3339
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
-
-MAX_ATTEMPTS = 9_999
-"""Attempts of one run: an execution's id has four digits for them."""
 
 
 def new_job(
@@ -312,7 +310,7 @@ def _cancelled_run(job: Job, now: int) -> LastRun | None:
     ended = [
         LastRun(
             slot_id=slot,
-            attempt=run.attempt if run.state is RunState.RUNNING else run.attempt + 1,
+            attempt=run.current_attempt,
             outcome=Outcome.CANCELLED,
             fence=run.fence,
             ended_at=now,

@@ -109,7 +109,7 @@ def next_hint(job: Job) -> tuple[Due, ...]:
 def waiting_hints(job: Job) -> tuple[Due, ...]:
     """Hints for all that waits in the row and that no pause holds."""
     waiting = tuple(
-        Due(slot, run.attempt + 1, run.due_at or 0)
+        Due(slot, run.current_attempt, run.due_at or 0)
         for slot, run in job.runs.items()
         if run.state is RunState.WAITING and not job.holds(run)
     )

@@ -59,7 +59,7 @@ def _early(due_at: int, now: float) -> Wait | Resend | None:
 
 
 def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, deferral: Deferral | None) -> Decision:
-    if run.state is not RunState.WAITING or hint.attempt != run.attempt + 1:
+    if run.state is not RunState.WAITING or hint.attempt != run.current_attempt:
         return Drop("NOT_WAITING")
     if job.holds(run):
         return Drop("PAUSED")

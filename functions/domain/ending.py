@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from functions.domain.decision import Drop, Due, Write, next_hint, waiting_hints, with_attention, with_run, without_run
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
-from functions.domain.ids import slot_instant
+from functions.domain.ids import MAX_ATTEMPTS, slot_instant
 from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import Failure, RetryPolicy, Uniform
@@ -18,6 +18,14 @@ _OUTCOMES = {
     ExecutionStatus.TIMED_OUT: Outcome.PERMANENTLY_FAILED,
     ExecutionStatus.CANCELLED: Outcome.CANCELLED,
 }
+
+
+UNSPENT = {
+    "NOT_STARTED": "The state machine had no room for the attempt.",
+    "CIRCUIT_OPEN": "The target's circuit opened before the call.",
+}
+"""Reasons of attempts that ended without a call and were no fault of their target, and what to say of each. Such an
+attempt takes its number with it, and its run may make one more for it."""
 
 
 def judge(
@@ -63,7 +71,15 @@ def judge(
     )
 
 
-def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
+def lost(
+    job_id: str,
+    slot: str,
+    run: ActiveRun,
+    *,
+    now: float,
+    write_id: str,
+    message: str = "The attempt's lease expired before its outcome was recorded.",
+) -> Execution:
     """The history row for an attempt whose owner died: an attempt spent, repeated without backoff."""
     final = run.attempt >= run.attempt_limit
     return Execution(
@@ -80,9 +96,33 @@ def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -
         reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
-        error=ExecutionError(
-            code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."
-        ),
+        error=ExecutionError(code="WORKER_LOST", message=message),
+    )
+
+
+def put_off(
+    job_id: str, slot: str, run: ActiveRun, reason: str, *, until: int | None, now: float, write_id: str
+) -> Execution:
+    """The history row for an attempt that was started and then not made, for a reason of UNSPENT.
+
+    Another follows at `until`, unless that is None: after the start there are only ends, so it is another number.
+    """
+    final = until is None or run.attempt >= MAX_ATTEMPTS
+    return Execution(
+        job_id=job_id,
+        slot_id=slot,
+        attempt=run.attempt,
+        status=ExecutionStatus.FAILED,
+        final=final,
+        fence=run.fence,
+        write_id=write_id,
+        started_at=run.started_at,
+        completed_at=round(now, 3),
+        next_retry_at=None if final else until,
+        reason=reason,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
+        error=ExecutionError(code=reason, message=UNSPENT[reason]),
     )
 
 
@@ -105,7 +145,7 @@ def ended_from_outside(
     return Execution(
         job_id=job_id,
         slot_id=slot,
-        attempt=run.attempt if running else run.attempt + 1,
+        attempt=run.current_attempt,
         status=status,
         final=True,
         fence=run.fence,
@@ -151,6 +191,7 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
         waiting = replace(
             run,
             state=RunState.WAITING,
+            attempt_limit=run.attempt_limit + (execution.reason in UNSPENT),
             due_at=execution.next_retry_at,
             lease_expires_at=None,
             started_at=None,
@@ -174,9 +215,8 @@ def released(job: Job, now: int) -> Job:
 
 
 def _is_about(run: ActiveRun, execution: Execution) -> bool:
-    if run.state is RunState.RUNNING:
-        return run.attempt == execution.attempt
-    return execution.final and run.attempt + 1 == execution.attempt
+    """Only an end takes the number of an attempt that has not started."""
+    return run.current_attempt == execution.attempt and (run.state is RunState.RUNNING or execution.final)
 
 
 def _last_run(execution: Execution, *, now: int) -> LastRun:

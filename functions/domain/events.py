@@ -87,7 +87,7 @@ def ended_attempts(change: Change) -> tuple[Attempt, ...]:
     for slot in sorted(change.before.runs):
         old, new = change.before.runs[slot], change.after.runs.get(slot)
         if new is None or (old.state is RunState.RUNNING and new.state is not RunState.RUNNING):
-            ended.append(Attempt(slot, _attempt(old)))
+            ended.append(Attempt(slot, old.current_attempt))
     passed = _ended_unstarted(change.before, change.after)
     return (*ended, *(() if passed is None else (Attempt(passed.slot_id, passed.attempt),)))
 
@@ -216,11 +216,6 @@ def _run(job: Job, slot: str, attempt: int) -> dict[str, Any]:
         "execution_id": execution_id(job.id, slot, attempt),
         "attempt": attempt,
     }
-
-
-def _attempt(run: ActiveRun) -> int:
-    """The attempt that runs, or would have been the next."""
-    return run.attempt if run.state is RunState.RUNNING else run.attempt + 1
 
 
 def _ended_unstarted(before: Job, after: Job) -> LastRun | None:

@@ -92,6 +92,11 @@ class ActiveRun:
         waited = now - (self.deferred_at or now)
         return now + min(max(waited, WAIT_LOOK), WAIT_LOOK_MAX)
 
+    @property
+    def current_attempt(self) -> int:
+        """The number of the attempt that runs, or of the one that a run which waits starts next."""
+        return self.attempt if self.state is RunState.RUNNING else self.attempt + 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:

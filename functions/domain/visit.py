@@ -96,7 +96,7 @@ def after_quarantine(job: Job, due: tuple[tuple[str, ActiveRun], ...], *, now: f
             continue
         ended = LastRun(
             slot_id=slot,
-            attempt=run.attempt + 1,
+            attempt=run.current_attempt,
             outcome=Outcome.PERMANENTLY_FAILED,
             fence=run.fence,
             ended_at=int(now),

@@ -84,7 +84,7 @@ def _active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
     return ActiveExecution(
         job_id=job.id,
         slot_id=slot,
-        attempt=run.attempt if running else run.attempt + 1,
+        attempt=run.current_attempt,
         status=ExecutionStatus.RUNNING if running else ExecutionStatus.QUEUED,
         fence=run.fence,
         started_at=run.started_at,

@@ -74,6 +74,7 @@ class Aws:
         self.scheduler = client("scheduler")
         self.secrets = client("secretsmanager")
         self.sqs = client("sqs")
+        self.states = client("stepfunctions")
 
 
 class Api:
