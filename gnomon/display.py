@@ -96,7 +96,7 @@ def jobs_table(jobs: Iterable[Job], now: datetime) -> Table:
         table.add_row(
             printable(job["id"]),
             Text(printable(job.get("name", ""))),
-            status(job.get("status", "")),
+            job_status(job),
             Text(schedule_words(job.get("schedule", {}))),
             next_run(job, now),
             last_run(job, now),
@@ -111,6 +111,7 @@ def job_details(job: Job, now: datetime) -> Table:
         ("id", printable(job["id"])),
         ("name", printable(job.get("name", ""))),
         ("status", status(job.get("status", ""))),
+        ("silent since", Text(moment(job.get("silentSince"), now), style="red")),
         ("schedule", schedule_words(job.get("schedule", {}))),
         ("target", target_words(job.get("target", {}))),
         ("next run", next_run(job, now)),
@@ -225,6 +226,12 @@ def last_run(job: Job, now: datetime) -> Text:
         return Text("")
     outcome = run.get("outcome", "")
     return Text.assemble(status(outcome), f" {moment(run.get('scheduledFor'), now)}")
+
+
+def job_status(job: Job) -> Text:
+    """The job's status, and that it is silent."""
+    silent = Text(" SILENT", style="red") if job.get("silentSince") else Text("")
+    return Text.assemble(status(job.get("status", "")), silent)
 
 
 def status(word: str) -> Text:
