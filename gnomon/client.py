@@ -93,10 +93,17 @@ class Client:
         type_: str | None = None,
         owner: str | None = None,
         tag: str | None = None,
+        silent: bool | None = None,
         page_size: int = 50,
     ) -> Iterator[Job]:
         """Your own jobs, newest first, without payloads; `owner="*"` for all your role may see. Pages as it goes."""
-        filters = {"status": status, "type": type_, "owner": owner, "tag": tag}
+        filters = {
+            "status": status,
+            "type": type_,
+            "owner": owner,
+            "tag": tag,
+            "silent": None if silent is None else str(silent).lower(),
+        }
         return cast("Iterator[Job]", self._pages("/v1/jobs", filters, page_size))
 
     def replace_job(self, job_id: str, definition: Mapping[str, Any], *, etag: str | None = None) -> Job:

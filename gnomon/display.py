@@ -97,7 +97,7 @@ def jobs_table(jobs: Iterable[Job], now: datetime) -> Table:
         table.add_row(
             printable(job["id"]),
             Text(printable(job.get("name", ""))),
-            status(job.get("status", "")),
+            job_status(job),
             Text(schedule_words(job.get("schedule", {}))),
             next_run(job, now),
             last_run(job, now),
@@ -112,6 +112,7 @@ def job_details(job: Job, now: datetime) -> Table:
         ("id", printable(job["id"])),
         ("name", printable(job.get("name", ""))),
         ("status", status(job.get("status", ""))),
+        ("silent since", Text(moment(job.get("silentSince"), now), style="red")),
         ("schedule", schedule_words(job.get("schedule", {}))),
         ("target", target_words(job.get("target", {}))),
         ("next run", next_run(job, now)),
@@ -259,6 +260,12 @@ def last_run(job: Job, now: datetime) -> Text:
         return Text("")
     outcome = run.get("outcome", "")
     return Text.assemble(status(outcome), f" {moment(run.get('scheduledFor'), now)}")
+
+
+def job_status(job: Job) -> Text:
+    """The job's status, and that it is silent."""
+    silent = Text(" SILENT", style="red") if job.get("silentSince") else Text("")
+    return Text.assemble(status(job.get("status", "")), silent)
 
 
 def status(word: str) -> Text:

@@ -43,6 +43,7 @@ class Job(TypedDict, total=False):
     priority: str
     timeoutSeconds: int
     maxRuns: int
+    alertAfterSeconds: int
     tags: list[str]
     enabled: bool
     status: str
@@ -50,6 +51,7 @@ class Job(TypedDict, total=False):
     createdBy: str
     createdAt: str
     nextRunAt: str | None
+    silentSince: str | None
     revision: int
     activeRuns: list[ActiveRun]
     lastRun: LastRun | None

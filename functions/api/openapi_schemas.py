@@ -114,6 +114,7 @@ def _answers(body: Schema) -> dict[str, Schema]:
         "createdBy": {"type": "string"},
         "createdAt": INSTANT,
         "nextRunAt": _maybe(INSTANT),
+        "silentSince": _maybe(INSTANT | {"description": "Since when the job has had no success, once it is silent."}),
         "revision": {"type": "integer", "minimum": 1, "description": "Changes by callers; first part of the ETag."},
         "activeRuns": {"type": "array", "items": ref("ActiveRun")},
         "lastRun": _maybe(ref("LastRun")),

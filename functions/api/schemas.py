@@ -180,6 +180,11 @@ class JobBody(_Strict):
         ge=1,
         le=1_000_000_000,
     )
+    alert_after_seconds: int = _absent(
+        ge=60,
+        le=MAX_INTERVAL_SECONDS,
+        description="Raise the event job.silent when the job has had no success for so long, for whatever reason.",
+    )
     spread_seconds: Annotated[int, Field(ge=0, le=MAX_INTERVAL_SECONDS)] = 0
     tags: Annotated[list[Label], Field(max_length=20)] = []
     enabled: bool = True

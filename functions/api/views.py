@@ -80,6 +80,7 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "createdBy": job.created_by,
         "createdAt": rfc3339(job.created_at),
         "nextRunAt": None if job.next_due is None else rfc3339(job.next_due),
+        "silentSince": rfc3339(job.silence.since) if job.silence is not None and job.is_silent else None,
         "revision": job.revision,
         "activeRuns": [_run(job.id, slot, run) for slot, run in sorted(job.runs.items())],
         "lastRun": None,

@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 from types import MappingProxyType
 
+from functions.domain import silence
 from functions.domain.decision import (
     Drop,
     Due,
@@ -59,6 +60,7 @@ def new_job(
         spread=definition.schedule.spread_offset,
         next_slot=first,
         paused=not enabled,
+        silence=silence.armed(definition, now=int(now), next_due=first + definition.schedule.spread_offset),
     )
     return with_attention(job, int(now))
 
@@ -104,6 +106,11 @@ def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now
             hints = waiting_hints(row)
         else:
             row, hints = replace(row, paused=True), ()
+    succeeded = job.last_run is not None and job.last_run.outcome is Outcome.COMPLETED
+    alarm = silence.changed(
+        job.silence, job.definition, definition, now=int(now), next_due=row.next_due, succeeded=succeeded
+    )
+    row = replace(row, silence=alarm)
     return Write(job=with_attention(row, int(now)), reason="CHANGED", flush=flush, hints=hints)
 
 
@@ -211,6 +218,7 @@ def decide_cancel(job: Job, *, deleted: bool, now: float, write_id: str) -> Writ
         catch_up_to=None,
         fence=job.fence + 1,
         wakes=0,
+        silence=None,
     )
     return Write(job=with_attention(row, instant), reason="DELETED" if deleted else "CANCELLED", flush=flush)
 

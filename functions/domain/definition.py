@@ -69,6 +69,8 @@ class Definition:
     priority: Priority
     timeout_seconds: int
     max_runs: int | None
+    alert_after: int | None
+    """Seconds without a success after which the job is silent."""
     completion: Completion
     orchestrated: bool
     """Timeout and circuit as states of a state machine that can be seen."""
@@ -96,6 +98,7 @@ class Definition:
                 priority=Priority(document.get("priority", "normal")),
                 timeout_seconds=int(document.get("timeoutSeconds", 60)),
                 max_runs=document.get("maxRuns"),
+                alert_after=document.get("alertAfterSeconds"),
                 completion=Completion(document.get("completion", "response")),
                 orchestrated=bool(document.get("orchestrated", False)),
                 circuit=CircuitPolicy.read(document["circuitBreaker"]) if "circuitBreaker" in document else None,

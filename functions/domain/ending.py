@@ -12,6 +12,7 @@ from functions.domain.ids import MAX_ATTEMPTS, slot_instant
 from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import POISON_AT, Failure, RetryDecision, RetryPolicy, Uniform
+from functions.domain.silence import broken
 
 _OUTCOMES = {
     ExecutionStatus.COMPLETED: Outcome.COMPLETED,
@@ -217,6 +218,8 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
     instant = int(now)
     if execution.final:
         row = replace(without_run(job, slot), last_run=_last_run(execution, now=instant))
+        if execution.status is ExecutionStatus.COMPLETED:
+            row = replace(row, silence=broken(row.silence, at=int(execution.completed_at), next_due=row.next_due))
     else:
         waiting = replace(
             run,

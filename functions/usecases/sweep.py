@@ -22,6 +22,8 @@ MAX_ACTS = 5_000
 """Jobs a tick wakes or repairs at most. Those it only looks at do not count: a lease that is over may stand behind
 thousands of jobs that wait for the queues to empty."""
 _PARALLEL = 8
+_GOES_ON = ("RECOVERED", "SILENT")
+"""After these the visit looks at the rest of the row."""
 
 
 @dataclass(slots=True)
@@ -96,7 +98,7 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
     if job is None:
         return "NO_SUCH_JOB"
     done, sent = "WATCHED", frozenset[Due]()
-    for _ in range(len(job.runs) + 1):
+    for _ in range(len(job.runs) + 2):
 
         def decide(row: Job, _: str, sent: frozenset[Due] = sent) -> Write | Recover | Quarantine | Drop:
             return decide_visit(row, now=engine.clock.now(), feeding=feeding, sent=sent)
@@ -110,7 +112,10 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
         if isinstance(decision, Quarantine):
             return _quarantine(engine, job, decision)
         if isinstance(decision, Drop):
-            return done if done == "RECOVERED" else decision.reason
+            return done if done in _GOES_ON else decision.reason
+        if decision.write.reason in _GOES_ON:
+            job, done = decision.job, decision.write.reason
+            continue
         send(engine, decision.job, decision.write.hints)
         return decision.write.reason
     return done
