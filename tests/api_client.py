@@ -94,8 +94,10 @@ class Api:
             slots=self.world.slots,
             circuits=self.world.circuits,
             clock=self.world.clock,
+            types=self.world.types,
             idempotency=self.world.idempotency,
             owners=self.world.owners,
+            retry_configs=self.world.retry_configs,
             workflows=self.world.workflows,
         )
         self.app = create_app(

@@ -63,6 +63,7 @@ class Driver:
             "timetable": self.world.timetable,
             "slots": slots or self.world.slots,
             "clock": self.world.clock,
+            "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
         }
         workflows = self.world.workflows
@@ -76,6 +77,7 @@ class Driver:
             owners=self.world.owners,
             workflows=workflows,
             circuits=circuits,
+            retry_configs=self.world.retry_configs,
         )
         self._next_sweep = self.world.clock.now() + 60
 
@@ -111,9 +113,7 @@ class Driver:
     def run_machine(self) -> None:
         """Run what the state machine was started for. Which states' functions die is said by the faults."""
         for step in self.world.workflows.take():
-            died = self.world.faults.crashed
             self.states += walk(self.executor, step)
-            self.crashes += self.world.faults.crashed and not died
             self.world.workflows.ended(step)
 
     def _comes_back(self, delivery: Delivery) -> None:

@@ -13,7 +13,9 @@ from functions.ports import (
     Clock,
     IdempotencyKeys,
     JobStore,
+    JobTypes,
     Owners,
+    RetryConfigs,
     RunHistory,
     Slots,
     Targets,
@@ -31,6 +33,7 @@ class Engine:
     timetable: Timetable
     slots: Slots
     clock: Clock
+    types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
 
 
@@ -41,6 +44,7 @@ class Services(Engine):
     idempotency: IdempotencyKeys
     owners: Owners
     circuits: Circuits
+    retry_configs: RetryConfigs
     workflows: Workflows
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id

@@ -17,7 +17,14 @@ from functions.domain.hint import Hint
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
-from tests.fakes import FakeClock, FakeWorkflows, InMemoryIdempotencyKeys, InMemoryOwners
+from tests.fakes import (
+    FakeClock,
+    FakeJobTypes,
+    FakeWorkflows,
+    InMemoryIdempotencyKeys,
+    InMemoryOwners,
+    InMemoryRetryConfigs,
+)
 from tests.faults import Crash
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
 from tests.simulation.ports import (
@@ -71,6 +78,8 @@ class World:
         self.slots = SimSlots(self)
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
+        self.retry_configs = InMemoryRetryConfigs(faults=StepFaults(self))
+        self.types = FakeJobTypes(self.retry_configs)
         self.workflows = FakeWorkflows(FakeClock(), faults=StepFaults(self))
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
@@ -235,6 +244,7 @@ class World:
             "timetable": self.timetable,
             "slots": self.slots,
             "clock": ActorClock(self, actor),
+            "types": self.types,
             "new_write_id": lambda: f"w{next(self._marks)}",
         }
 
@@ -252,6 +262,7 @@ class World:
             **self.engine_ports(actor),
             idempotency=self.idempotency,
             owners=self.owners,
+            retry_configs=self.retry_configs,
             workflows=self.workflows,
             circuits=self.circuits,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
