@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from functions.domain.decision import Write, with_run
-from functions.domain.definition import Definition, Priority
+from functions.domain.definition import Priority
 from functions.domain.ids import execution_id
 from functions.domain.job import ActiveRun, Job, RunState
 
@@ -47,9 +47,13 @@ class Slot:
 
 
 def limits_of(job: Job) -> tuple[Limit, ...]:
-    """The limits of the job's runs, in the order in which they are asked."""
-    concurrency = job.defined.concurrency
-    return () if concurrency is None else (Limit(f"key:{job.owner}/{concurrency.key}", concurrency.most),)
+    """The limits of the job's runs, in the order in which they are asked: its key's, its type's."""
+    definition, limits = job.defined, []
+    if definition.concurrency is not None:
+        limits.append(Limit(f"key:{job.owner}/{definition.concurrency.key}", definition.concurrency.most))
+    if definition.bulkhead is not None:
+        limits.append(Limit(f"type:{definition.type}", definition.bulkhead))
+    return tuple(limits)
 
 
 def place_of(priority: Priority, since: int) -> str:
@@ -111,8 +115,6 @@ def waits_of(job: Job) -> dict[str, list[tuple[str, ActiveRun]]]:
     return waiting
 
 
-def limit_for(definition: Definition | None, job: Job, key: str) -> int | None:
-    """How many slots the job sees of `key`; None where its definition knows the key no more."""
-    if definition is None:
-        return None
-    return dict(limits_of(job)).get(key)
+def limit_for(job: Job, key: str) -> int | None:
+    """How many slots the job sees of `key`; None where its definition knows the key no more, or cannot be read."""
+    return None if job.definition is None else dict(limits_of(job)).get(key)

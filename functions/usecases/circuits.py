@@ -24,6 +24,7 @@ from functions.domain.outcome import TargetAnswer, health_of
 from functions.ports import Page
 from functions.usecases.holders import is_given_up
 from functions.usecases.services import Attempts, Services
+from functions.usecases.writing import ruled
 
 _TRIES = 5
 _REPORT_TRIES = 20
@@ -73,7 +74,7 @@ def blocks(attempts: Attempts, job: Job, slot: str) -> int | None:
 
     Its probe is let through.
     """
-    policy, run = job.defined.circuit, job.runs[slot]
+    policy, run = ruled(attempts, job).defined.circuit, job.runs[slot]
     if policy is None:
         return None
     circuit, now = attempts.circuits.get(target_key(job.defined.target)), attempts.clock.now()
@@ -91,7 +92,7 @@ def report(attempts: Attempts, job: Job, slot: str, answer: TargetAnswer | None)
     Comes after the history row, from whoever called the target, once. A report that dies before its write costs a
     count, or a probe its lease; nothing else rests on it.
     """
-    policy, run = job.defined.circuit, job.runs[slot]
+    policy, run = ruled(attempts, job).defined.circuit, job.runs[slot]
     if policy is None:
         return
     _report(

@@ -26,7 +26,7 @@ from functions.domain.ids import execution_id
 from functions.domain.job import ActiveRun, Job
 from functions.usecases.holders import is_given_up
 from functions.usecases.services import Engine
-from functions.usecases.writing import Applied, send
+from functions.usecases.writing import Applied, ruled, send
 
 _LOOKS = 3
 _CANDIDATES = 10
@@ -129,7 +129,7 @@ def drain(engine: Engine, key: str, *, also: Job | None = None, room: int | None
         for slot, run in waiting:
             if job is None or any(one.holder == _execution(job, slot, run) for one in held.values()):
                 continue
-            most = limit_for(job.definition, job, key)
+            most = limit_for(ruled(engine, job), key)
             if most is not None:
                 taken = _grant(engine, key, held, most, _execution(job, slot, run), now)
                 if taken is None:
