@@ -191,8 +191,12 @@ def ended_from_outside(
 
 
 TOO_LATE = {
-    "RETRY_WINDOW_OVER": "The retry could not start within retryWindowSeconds of its slot.",
-    "CIRCUIT_OPEN": "The circuit of the target was open for as long as the attempt could wait.",
+    "RETRY_WINDOW_OVER": ExecutionError(
+        code="RETRY_WINDOW_OVER", message="The retry could not start within retryWindowSeconds of its slot."
+    ),
+    "CIRCUIT_OPEN": ExecutionError(
+        code="CIRCUIT_OPEN", message="The circuit of the target was open for as long as the attempt could wait."
+    ),
 }
 """Reasons of runs that ended because their next attempt could not start in time, and what to say of each."""
 
@@ -207,7 +211,7 @@ def expired(job_id: str, slot: str, run: ActiveRun, *, reason: str, now: float, 
         reason=reason,
         now=now,
         write_id=write_id,
-        error=ExecutionError(code=reason, message=TOO_LATE[reason]),
+        error=TOO_LATE[reason],
     )
 
 
