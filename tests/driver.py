@@ -60,12 +60,17 @@ class Driver:
             "history": history or self.world.history,
             "timetable": self.world.timetable,
             "clock": self.world.clock,
+            "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
         }
         workflows = self.world.workflows
         self.executor = Executor(**shared, targets=self.world.targets, uniform=middle, workflows=workflows)
         self.services = Services(
-            **shared, idempotency=self.world.idempotency, owners=self.world.owners, workflows=workflows
+            **shared,
+            idempotency=self.world.idempotency,
+            owners=self.world.owners,
+            retry_configs=self.world.retry_configs,
+            workflows=workflows,
         )
         self._next_sweep = self.world.clock.now() + 60
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from functions.domain.decision import Drop, Due, Expired, Resend, Wait
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, expired, judge, put_off
+from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
@@ -17,6 +17,7 @@ from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.path import DIRECT_SECONDS, PathKind, path_of
 from functions.domain.step import step_of
+from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.writing import Applied, apply, send
 
@@ -128,20 +129,6 @@ def attempt(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | N
     )
     answer = _unreadable_payload(definition.payload) or attempts.targets.call(invocation, dict(definition.target))
     return attempts.history.record(judged(attempts, job, slot, answer))
-
-
-def judged(attempts: Attempts, job: Job, slot: str, answer: TargetAnswer) -> Execution:
-    """The history row for the answer to the running attempt, by the job's rules for retries."""
-    return judge(
-        job.id,
-        slot,
-        job.runs[slot],
-        answer,
-        policy=job.defined.retry,
-        now=attempts.clock.now(),
-        write_id=attempts.new_write_id(),
-        uniform=attempts.uniform,
-    )
 
 
 def _unreadable_payload(payload: str) -> TargetAnswer | None:

@@ -12,6 +12,7 @@ from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
 from functions.adapters.eventbridge import EventBridgeBus
 from functions.adapters.sqs_dead_letters import SqsDeadLetters
 from functions.adapters.state_machine import StateMachine
@@ -26,6 +27,7 @@ from tests.fakes import (
     InMemoryIdempotencyKeys,
     InMemoryJobs,
     InMemoryOwners,
+    InMemoryRetryConfigs,
 )
 from tests.faults import Faults
 
@@ -98,6 +100,30 @@ def idempotency(platform: Aws | None, faults: Faults) -> Any:
     if platform is None:
         return InMemoryIdempotencyKeys(faults=faults)
     return DynamoDbIdempotencyKeys(platform.dynamodb, platform.idempotency_table)
+
+
+@pytest.fixture
+def retry_configs(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryRetryConfigs(faults=faults)
+    return DynamoDbRetryConfigs(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def break_config(platform: Aws | None, retry_configs: Any) -> Callable[[str], None]:
+    """Makes a type's configuration unreadable where it is stored."""
+    if platform is None:
+        return retry_configs.broken.add
+
+    def spoil(job_type: str) -> None:
+        platform.dynamodb.update_item(
+            TableName=platform.coordination_table,
+            Key={"kind": {"S": "retry-config"}, "name": {"S": job_type}},
+            UpdateExpression="SET d = :broken",
+            ExpressionAttributeValues={":broken": {"S": '{"maxRetries": "many"}'}},
+        )
+
+    return spoil
 
 
 @pytest.fixture

@@ -44,11 +44,11 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
     "Api": {
         **TABLE_KEY,
         **SCHEDULING,
-        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:BatchGetItem": {JOBS},
         "dynamodb:PutItem": {JOBS, EXECUTIONS, IDEMPOTENCY, COORDINATION},
         "dynamodb:UpdateItem": {JOBS, COORDINATION},
-        "dynamodb:DeleteItem": {JOBS, IDEMPOTENCY},
+        "dynamodb:DeleteItem": {JOBS, IDEMPOTENCY, COORDINATION},
         "dynamodb:Query": {f"{JOBS}/index/owner", EXECUTIONS, COORDINATION},
         "sqs:SendMessage": RUN_QUEUES,
         "scheduler:DeleteSchedule": {SCHEDULES},
@@ -57,7 +57,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
     "Executor": {
         **TABLE_KEY,
         **SCHEDULING,
-        "dynamodb:GetItem": {JOBS},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS},
         "dynamodb:PutItem": {EXECUTIONS},
         "sqs:ReceiveMessage": RUN_QUEUES,
@@ -78,7 +78,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
     "Sweep": {
         **TABLE_KEY,
         **SCHEDULING,
-        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS},
         "dynamodb:PutItem": {EXECUTIONS},
         "dynamodb:Query": {f"{JOBS}/index/attention"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from dataclasses import replace
@@ -31,6 +32,7 @@ from functions.domain.hint import read_hint
 from functions.domain.instants import rfc3339
 from functions.domain.job import JobStatus
 from functions.handlers import api, dead_letters, executor, jobs, lifecycle, steps, sweep
+from functions.settings import RetryDefaults
 from tests.api_client import Api
 from tests.conftest import REGION, Aws
 from tests.contract.conftest import make_timetable
@@ -70,6 +72,7 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         "EXECUTIONS_TABLE": aws.executions_table,
         "IDEMPOTENCY_TABLE": aws.idempotency_table,
         "COORDINATION_TABLE": aws.coordination_table,
+        "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(queues),
         "SCHEDULE_GROUP": aws.schedule_group,
