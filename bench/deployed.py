@@ -18,11 +18,14 @@ from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.api.app import create_app
 from functions.domain.definition import Priority
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
+from functions.domain.job_type import TypeConfig
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Engine, Executor, Services
@@ -56,6 +59,7 @@ class Deployed:
         for priority in Priority:
             url = sqs.create_queue(QueueName=f"run-{priority}")["QueueUrl"]
             queues[priority] = RunQueue(url, f"arn:aws:sqs:{REGION}:123456789012:run-{priority}")
+        retry_configs = DynamoDbRetryConfigs(dynamodb, "coordination")
         ports: Any = {
             "jobs": DynamoDbJobs(dynamodb, "jobs"),
             "history": DynamoDbHistory(dynamodb, "executions", retention_days=30),
@@ -68,11 +72,13 @@ class Deployed:
                 clock=self.clock,
             ),
             "clock": self.clock,
+            "types": RememberedJobTypes(retry_configs, clock=self.clock, defaults=TypeConfig()),
         }
         services = Services(
             **ports,
             idempotency=DynamoDbIdempotencyKeys(dynamodb, "idempotency"),
             owners=DynamoDbOwners(dynamodb, "coordination"),
+            retry_configs=retry_configs,
             workflows=FakeWorkflows(self.clock),
         )
         self._app = create_app(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -12,6 +13,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from functions.settings import RetryDefaults
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,6 +45,7 @@ def settings_environment() -> dict[str, str]:
         "EXECUTIONS_TABLE": "executions",
         "IDEMPOTENCY_TABLE": "idempotency",
         "COORDINATION_TABLE": "coordination",
+        "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(dict.fromkeys(("high", "normal", "low"), queue)),
         "SCHEDULE_GROUP": "hints",

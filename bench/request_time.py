@@ -106,6 +106,8 @@ class Served:
             "timetable": world.timetable,
             "idempotency": world.idempotency,
             "owners": world.owners,
+            "retry_configs": world.retry_configs,
+            "types": world.types,
             "workflows": world.workflows,
             "clock": world.clock,
         }

@@ -22,15 +22,34 @@ from botocore.config import Config
 
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
+from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.system_clock import SystemClock
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.domain.definition import Priority
+from functions.domain.job_type import TypeConfig
 from functions.usecases.services import Attempts, Engine, Executor
 
 if TYPE_CHECKING:
     from functions.api.app import Handler
-    from functions.ports import Clock, DeadLetters, JobStore, RunHistory, Targets, Timetable, Workflows
-    from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, StepsSettings, SweepSettings
+    from functions.ports import (
+        Clock,
+        DeadLetters,
+        JobStore,
+        JobTypes,
+        RunHistory,
+        Targets,
+        Timetable,
+        Workflows,
+    )
+    from functions.settings import (
+        ApiSettings,
+        DeadLettersSettings,
+        ExecutorSettings,
+        RetryDefaults,
+        StepsSettings,
+        SweepSettings,
+    )
     from functions.usecases.lifecycle import Announcer
 
 CALLS = Config(
@@ -44,6 +63,7 @@ class _EnginePorts(TypedDict):
     history: RunHistory
     timetable: Timetable
     clock: Clock
+    types: JobTypes
 
 
 class _AttemptPorts(_EnginePorts):
@@ -87,7 +107,26 @@ def _ports(settings: ApiSettings | StepsSettings | SweepSettings, *, retention_d
             clock=clock,
         ),
         "clock": clock,
+        "types": RememberedJobTypes(
+            DynamoDbRetryConfigs(_client("dynamodb"), settings.coordination_table),
+            clock=clock,
+            defaults=stage_defaults(settings.retry_defaults),
+        ),
     }
+
+
+def stage_defaults(retry: RetryDefaults) -> TypeConfig:
+    """What the stage says of retries, in the words of the contract."""
+    return TypeConfig(
+        retry={
+            "maxRetries": retry.max_retries,
+            "backoffStrategy": retry.backoff_strategy,
+            "initialDelaySeconds": retry.initial_delay_seconds,
+            "maxDelaySeconds": retry.max_delay_seconds,
+            "multiplier": retry.multiplier,
+            "jitter": retry.jitter,
+        }
+    )
 
 
 @cache
@@ -110,6 +149,7 @@ def api() -> Handler:
         workflows=_workflows(settings, ports["clock"]),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
+        retry_configs=DynamoDbRetryConfigs(dynamodb, settings.coordination_table),
     )
     limits = settings.caller_limits
     return create_app(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from functions.domain.execution import Execution, SkippedSlots
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.job_type import StoredTypeConfig, TypeConfig
     from functions.domain.outcome import Invocation, TargetAnswer
     from functions.domain.step import Step
 
@@ -202,6 +203,39 @@ class Claim:
     ids: tuple[str, ...]
     replayed: bool
     """Whether an earlier request stored these ids."""
+
+
+class RetryConfigs(Protocol):
+    """Configurations of job types, by type. Reads are strongly consistent."""
+
+    def get(self, job_type: str) -> StoredTypeConfig | None:
+        """Raises CorruptDefinitionError where what is stored cannot be read."""
+        ...
+
+    def put(self, config: StoredTypeConfig) -> None:
+        """Store it in the place of what was there; the last of two writers wins."""
+        ...
+
+    def delete(self, job_type: str) -> bool:
+        """Whether there was one. A repeat of an own deletion whose answer was lost may say that there was none."""
+        ...
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[StoredTypeConfig]:
+        """In the order of the types' names; one that cannot be read is left out.
+
+        Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
+        """
+        ...
+
+
+class JobTypes(Protocol):
+    def get(self, job_type: str | None) -> TypeConfig:
+        """What holds for the jobs of this type where they say nothing: its configuration over the stage's defaults.
+
+        For None the stage's defaults, at no cost. Read from a memory of a few seconds, and never raises for a store
+        that does not answer: what was known last, else the stage's defaults serve.
+        """
+        ...
 
 
 class Owners(Protocol):

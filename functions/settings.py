@@ -49,6 +49,18 @@ class CallerLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryDefaults:
+    """What holds for retries where neither a job nor its type says anything. Delays are seconds."""
+
+    max_retries: int = 3
+    backoff_strategy: str = "exponential"
+    initial_delay_seconds: float = 10.0
+    max_delay_seconds: float = 300.0
+    multiplier: float = 2.0
+    jitter: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRules:
     """What jobs of this stage may name as targets."""
 
@@ -81,6 +93,7 @@ class ApiSettings(_Settings):
     executions_table: str
     idempotency_table: str
     coordination_table: str
+    retry_defaults: RetryDefaults
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
@@ -95,6 +108,8 @@ class StepsSettings(_Settings):
     stage: str
     jobs_table: str
     executions_table: str
+    coordination_table: str
+    retry_defaults: RetryDefaults
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
@@ -115,6 +130,8 @@ class SweepSettings(_Settings):
     stage: str
     jobs_table: str
     executions_table: str
+    coordination_table: str
+    retry_defaults: RetryDefaults
     retention_days: int
     run_queues: RunQueues
     schedule_group: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gnomon.shapes import Execution, Job, Preview
+    from gnomon.shapes import Execution, Job, Preview, RetryConfig
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STYLES = {
@@ -145,6 +146,39 @@ def executions_table(executions: Sequence[Execution], now: datetime, *, title: s
             Text(what(execution, now)),
         )
     return table
+
+
+def retry_configs_table(configs: Iterable[RetryConfig], now: datetime) -> Table:
+    table = Table("TYPE", "CONFIGURED", "CHANGED", "BY", box=None, pad_edge=False)
+    for config in configs:
+        words = ", ".join(f"{name} {_word(value)}" for name, value in _configured(config))
+        changed = moment(config.get("updatedAt"), now)
+        table.add_row(
+            Text(printable(config["jobType"])), Text(words), changed, Text(printable(config.get("updatedBy", "")))
+        )
+    return table
+
+
+def retry_config_details(config: RetryConfig, now: datetime) -> Table:
+    """What is configured for a type, a field a line."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    rows = [
+        ("type", printable(config["jobType"])),
+        *((name, _word(value)) for name, value in _configured(config)),
+        ("changed", moment(config.get("updatedAt"), now)),
+        ("by", printable(config.get("updatedBy", ""))),
+    ]
+    for name, value in rows:
+        table.add_row(Text(name, style="bold"), Text(value))
+    return table
+
+
+def _configured(config: RetryConfig) -> list[tuple[str, object]]:
+    return [(name, value) for name, value in config.items() if name not in ("jobType", "updatedAt", "updatedBy")]
+
+
+def _word(value: object) -> str:
+    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def preview_table(preview: Preview, now: datetime) -> Table:

@@ -91,6 +91,26 @@ Execution = TypedDict(
 """One attempt of a run, or one line of skipped slots (`status` SKIPPED with `from`, `to`, `count`)."""
 
 
+class RetryConfig(TypedDict, total=False):
+    """What is configured for a type of jobs; what is absent follows the stage."""
+
+    jobType: str
+    maxRetries: int
+    backoffStrategy: str
+    initialDelaySeconds: float
+    maxDelaySeconds: float
+    multiplier: float
+    jitter: float
+    retryableErrors: list[str]
+    nonRetryableErrors: list[str]
+    retryWindowSeconds: int
+    poisonDetection: bool
+    circuitBreaker: dict[str, int]
+    maxConcurrency: int
+    updatedAt: str
+    updatedBy: str
+
+
 class Preview(TypedDict):
     """The next slots of a cron expression, in UTC and with the zone's own offset."""
 

@@ -38,6 +38,7 @@ _USE_KEY = (
     "kms:ReEncryptTo",
 )
 _USE_TABLES_KEY = Grant("UseTablesKey", _USE_KEY, ("key",), through="dynamodb")
+_READ_TYPE = Grant("ReadJobType", ("dynamodb:GetItem",), ("table:coordination",))
 _SEND_HINTS = Grant("SendHints", ("sqs:SendMessage",), _RUN_QUEUES)
 _ARM = Grant("ArmSchedules", ("scheduler:CreateSchedule",), ("schedules",))
 _CALL_TARGETS = (
@@ -66,6 +67,8 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),
         Grant("RegisterOwner", ("dynamodb:PutItem",), ("table:coordination",)),
         Grant("ListOwners", ("dynamodb:Query",), ("table:coordination",)),
+        _READ_TYPE,
+        Grant("ForgetJobType", ("dynamodb:DeleteItem",), ("table:coordination",)),
         _USE_TABLES_KEY,
         _SEND_HINTS,
         _ARM,
@@ -81,7 +84,9 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         ),
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        _READ_TYPE,
         _USE_TABLES_KEY,
         _SEND_HINTS,
         _ARM,
@@ -94,6 +99,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
         Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        _READ_TYPE,
         _USE_TABLES_KEY,
         _SEND_HINTS,
         _ARM,
@@ -106,6 +112,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
         Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        _READ_TYPE,
         _USE_TABLES_KEY,
         _SEND_HINTS,
         Grant("MeasureQueues", ("sqs:GetQueueAttributes",), _RUN_QUEUES),

@@ -110,6 +110,7 @@ class GnomonStack(Stack):
             "executions_table": self.storage.executions.table_name,
             "idempotency_table": self.storage.idempotency.table_name,
             "coordination_table": self.storage.coordination.table_name,
+            "retry_defaults": dataclasses.asdict(stage.retry_defaults),
             "retention_days": stage.history_retention_days,
             "run_queues": {
                 name: {"url": queue.queue_url, "arn": queue.queue_arn} for name, queue in self.queues.run_queues.items()

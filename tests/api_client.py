@@ -92,8 +92,10 @@ class Api:
             history=self.world.history,
             timetable=self.world.timetable,
             clock=self.world.clock,
+            types=self.world.types,
             idempotency=self.world.idempotency,
             owners=self.world.owners,
+            retry_configs=self.world.retry_configs,
             workflows=self.world.workflows,
         )
         self.app = create_app(

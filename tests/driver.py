@@ -60,12 +60,17 @@ class Driver:
             "history": history or self.world.history,
             "timetable": self.world.timetable,
             "clock": self.world.clock,
+            "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
         }
         workflows = self.world.workflows
         self.executor = Executor(**shared, targets=self.world.targets, uniform=middle, workflows=workflows)
         self.services = Services(
-            **shared, idempotency=self.world.idempotency, owners=self.world.owners, workflows=workflows
+            **shared,
+            idempotency=self.world.idempotency,
+            owners=self.world.owners,
+            retry_configs=self.world.retry_configs,
+            workflows=workflows,
         )
         self._next_sweep = self.world.clock.now() + 60
 
@@ -101,9 +106,7 @@ class Driver:
     def run_machine(self) -> None:
         """Run what the state machine was started for. Which states' functions die is said by the faults."""
         for step in self.world.workflows.take():
-            died = self.world.faults.crashed
             self.states += walk(self.executor, step)
-            self.crashes += self.world.faults.crashed and not died
             self.world.workflows.ended(step)
 
     def _comes_back(self, delivery: Delivery) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import (
+    CorruptDefinitionError,
     HintNotSentError,
     IdempotencyKeyReusedError,
     JobExistsError,
@@ -29,6 +30,7 @@ from functions.domain.errors import (
     UnavailableError,
 )
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
+from functions.domain.job_type import StoredTypeConfig, TypeConfig
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
@@ -230,8 +232,8 @@ class InMemoryJobs:
     def _read(self, job_id: str, *, with_definition: bool = True) -> Job:
         row = self.rows[job_id]
         if row.definition_row is None or not with_definition:
-            return row
-        return dataclasses.replace(row, definition=self.definitions.get((job_id, row.definition_row)))
+            return _as_stored(row)
+        return _as_stored(dataclasses.replace(row, definition=self.definitions.get((job_id, row.definition_row))))
 
     def _current(self, row: Job, read: Job) -> Job:
         if row.definition_row is not None and row.definition_row == read.definition_row:
@@ -602,6 +604,58 @@ class InMemoryIdempotencyKeys:
         self.faults.run("idempotency.release", apply)
 
 
+class InMemoryRetryConfigs:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, StoredTypeConfig] = {}
+        self.broken: set[str] = set()
+        """Types whose rows cannot be read."""
+
+    def get(self, job_type: str) -> StoredTypeConfig | None:
+        if job_type in self.broken:
+            raise CorruptDefinitionError
+        return self.rows.get(job_type)
+
+    def put(self, config: StoredTypeConfig) -> None:
+        self.faults.run("retry_configs.put", lambda: self.rows.__setitem__(config.job_type, config))
+
+    def delete(self, job_type: str) -> bool:
+        return self.faults.run("retry_configs.delete", lambda: self.rows.pop(job_type, None) is not None)
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[StoredTypeConfig]:
+        scope = "retry configurations"
+        after = "" if cursor is None else read_cursor(cursor, scope=scope)
+        names = sorted(name for name in self.rows if name > after)
+        more, names = len(names) > limit, names[:limit]
+        return Page(
+            items=[self.rows[name] for name in names if name not in self.broken],
+            cursor=write_cursor(names[-1], scope=scope) if more else None,
+        )
+
+
+class FakeJobTypes:
+    """Reads the rows themselves, so that a change counts at once."""
+
+    def __init__(self, configs: InMemoryRetryConfigs, defaults: TypeConfig | None = None) -> None:
+        self.configs = configs
+        self.defaults = defaults or TypeConfig()
+        self.asked: list[str] = []
+        """The types that were asked for."""
+
+    def get(self, job_type: str | None) -> TypeConfig:
+        if job_type is None:
+            return self.defaults
+        self.asked.append(job_type)
+        stored = self.configs.rows.get(job_type)
+        return self.defaults if stored is None else TypeConfig.read(stored.document).over(self.defaults)
+
+    def put(self, job_type: str, **document: Any) -> None:
+        """Configure a type, as an admin would."""
+        self.configs.rows[job_type] = StoredTypeConfig(
+            job_type=job_type, document=document, updated_at=0, updated_by="root"
+        )
+
+
 class InMemoryOwners:
     def __init__(self, *, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
@@ -667,7 +721,16 @@ class World:
         self.limits = InMemoryRateLimits(faults=self.faults)
         self.idempotency = InMemoryIdempotencyKeys(faults=self.faults)
         self.owners = InMemoryOwners(faults=self.faults)
+        self.retry_configs = InMemoryRetryConfigs(faults=self.faults)
+        self.types = FakeJobTypes(self.retry_configs)
         self.dead_letters = FakeDeadLetters(faults=self.faults)
+
+
+def _as_stored(row: Job) -> Job:
+    """What is stored of a definition is what the caller wrote, and nothing of its type's configuration."""
+    if row.definition is None or row.definition.policy is None:
+        return row
+    return dataclasses.replace(row, definition=dataclasses.replace(row.definition, policy=None))
 
 
 def shard_of(job_id: str) -> int:

@@ -119,6 +119,7 @@ _RUN_FIELDS = (
     _Field("due_at", "at", _INT),
     _Field("manual", "man", _FLAG, default=False),
     _Field("forced", "frc", _FLAG, default=False),
+    _Field("asked_attempt", "aa", _INT, 0),
     _Field("started_by", "own", _TEXT),
     _Field("waits_for", "wf", _TEXT),
     _Field("deferrals", "dn", _INT, 0),

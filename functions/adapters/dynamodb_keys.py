@@ -158,5 +158,13 @@ def bucket_key(caller: str) -> dict[str, Any]:
     return {"kind": text("bucket"), "name": text(caller)}
 
 
+RETRY_CONFIGS = "retry-config"
+"""Kind of the rows of job types' configurations."""
+
+
+def retry_config_key(job_type: str) -> dict[str, Any]:
+    return {"kind": text(RETRY_CONFIGS), "name": text(job_type)}
+
+
 def owner_key(owner: str) -> dict[str, Any]:
     return {"kind": text("owner"), "name": text(owner)}

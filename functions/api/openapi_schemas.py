@@ -6,7 +6,15 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from functions.api.schemas import BulkBody, JobBody, NoFields, RetryBody
+from functions.api.schemas import (
+    LABEL_PATTERN,
+    MAX_LABEL_LENGTH,
+    BulkBody,
+    JobBody,
+    NoFields,
+    RetryBody,
+    TypeConfigBody,
+)
 from functions.domain.execution import ExecutionStatus
 from functions.domain.job import JobStatus, Outcome, SkipReason
 
@@ -17,6 +25,13 @@ JOB_ID: Schema = {
     "type": "string",
     "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
     "examples": ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f"],
+}
+JOB_TYPE: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_LABEL_LENGTH,
+    "pattern": LABEL_PATTERN,
+    "examples": ["billing"],
 }
 RUN_ID: Schema = {
     "type": "string",
@@ -37,14 +52,14 @@ def ref(name: str) -> Schema:
 def schemas() -> dict[str, Schema]:
     """Every named schema."""
     _, bodies = models_json_schema(
-        [(JobBody, "validation"), (BulkBody, "validation"), (RetryBody, "validation"), (NoFields, "validation")],
+        [(model, "validation") for model in (JobBody, BulkBody, RetryBody, NoFields, TypeConfigBody)],
         by_alias=True,
         ref_template="#/components/schemas/{model}",
     )
     named: dict[str, Schema] = {name: _untitled(schema) for name, schema in bodies["$defs"].items()}
     named["JobPatch"] = _patch(named["JobBody"])
     named["BulkBody"]["properties"]["items"]["items"] = ref("JobBody")
-    return named | _answers(named["JobBody"])
+    return named | _answers(named["JobBody"]) | _type_configs(named["TypeConfigBody"])
 
 
 def _untitled(schema: Any) -> Any:
@@ -176,6 +191,18 @@ def _answers(body: Schema) -> dict[str, Schema]:
             {"message": {"type": "string"}},
             description="What API Gateway answers by itself: a token it refuses, throttling, a body over 10 MB.",
         ),
+    }
+
+
+def _type_configs(body: Schema) -> dict[str, Schema]:
+    stored = {"jobType": JOB_TYPE, "updatedAt": INSTANT, "updatedBy": {"type": "string", "description": "Caller's id."}}
+    return {
+        "TypeConfig": _object(
+            stored | body["properties"],
+            optional=tuple(body["properties"]),
+            description="What was configured; what was left out follows the stage.",
+        ),
+        "TypeConfigList": _list_of("TypeConfig"),
     }
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from functions.domain.job import ActiveRun, Job
+    from functions.domain.job_type import StoredTypeConfig
     from functions.ports import Page
     from functions.usecases.history import ActiveExecution, HistoryEntry
 
@@ -52,6 +53,20 @@ def execution_text(entry: HistoryEntry) -> str:
     if isinstance(entry, Execution):
         return _execution(entry)
     return compact(_gap(entry) if isinstance(entry, SkippedSlots) else _active(entry))
+
+
+def retry_config_view(config: StoredTypeConfig) -> dict[str, Any]:
+    """What was configured for a type, and by whom."""
+    return {
+        "jobType": config.job_type,
+        **config.document,
+        "updatedAt": rfc3339(config.updated_at),
+        "updatedBy": config.updated_by,
+    }
+
+
+def retry_configs_text(page: Page[StoredTypeConfig]) -> str:
+    return compact({"data": [retry_config_view(config) for config in page.items], "pagination": _pagination(page)})
 
 
 def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,8 @@ class ActiveRun:
     """Runs although the job is paused: a caller asked for it."""
     forced: bool = False
     """The next attempt was asked for by a caller: no retry window ends it."""
+    asked_attempt: int = 0
+    """The last attempt that a caller asked for by a forced retry: poison is counted from it on; 0 for none."""
     started_by: str | None = None
     """writeId of the start that made this RUNNING: evidence of an own write."""
     waits_for: str | None = None

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 from functions.domain.decision import Drop, Due, Expired, Resend, Wait
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, expired, judge, put_off
+from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.domain.path import PathKind, path_of
+from functions.domain.path import DIRECT_SECONDS, PathKind, path_of
 from functions.domain.step import step_of
+from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.writing import Applied, apply, send
 
@@ -79,7 +80,7 @@ def _due_at(before: Job, slot: str) -> int:
 
 
 def _execute(executor: Executor, job: Job, slot: str) -> Execution:
-    execution = attempt(executor, job, slot)
+    execution = attempt(executor, job, slot, timeout_seconds=min(job.defined.timeout_seconds, DIRECT_SECONDS))
     follow(executor, job, execution, fence=job.runs[slot].fence)
     return execution
 
@@ -128,20 +129,6 @@ def attempt(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | N
     )
     answer = _unreadable_payload(definition.payload) or attempts.targets.call(invocation, dict(definition.target))
     return attempts.history.record(judged(attempts, job, slot, answer))
-
-
-def judged(attempts: Attempts, job: Job, slot: str, answer: TargetAnswer) -> Execution:
-    """The history row for the answer to the running attempt, by the job's rules for retries."""
-    return judge(
-        job.id,
-        slot,
-        job.runs[slot],
-        answer,
-        policy=job.defined.retry,
-        now=attempts.clock.now(),
-        write_id=attempts.new_write_id(),
-        uniform=attempts.uniform,
-    )
 
 
 def _unreadable_payload(payload: str) -> TargetAnswer | None:

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 
 from functions.domain import ids
 from functions.domain.retry import Uniform
-from functions.ports import Clock, IdempotencyKeys, JobStore, Owners, RunHistory, Targets, Timetable, Workflows
+from functions.ports import (
+    Clock,
+    IdempotencyKeys,
+    JobStore,
+    JobTypes,
+    Owners,
+    RetryConfigs,
+    RunHistory,
+    Targets,
+    Timetable,
+    Workflows,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +30,7 @@ class Engine:
     history: RunHistory
     timetable: Timetable
     clock: Clock
+    types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
 
 
@@ -28,6 +40,7 @@ class Services(Engine):
 
     idempotency: IdempotencyKeys
     owners: Owners
+    retry_configs: RetryConfigs
     workflows: Workflows
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id

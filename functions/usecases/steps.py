@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from functions.domain.ending import lost, put_off
+from functions.domain.ending import put_off
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.job import ActiveRun, Job, RunState
 from functions.domain.outcome import TargetAnswer
 from functions.domain.step import Step
 from functions.domain.visit import LEASE_GRACE
-from functions.usecases.executor import attempt, follow, judged
+from functions.usecases.executor import attempt, follow
+from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Attempts
 
 
@@ -79,8 +80,7 @@ def record_failure(attempts: Attempts, step: Step) -> Execution | None:
 
     def row(job: Job, run: ActiveRun) -> Execution:
         message = "The function that called the target ended without an answer."
-        now, mark = attempts.clock.now(), attempts.new_write_id()
-        return lost(job.id, step.slot_id, run, now=now, write_id=mark, message=message)
+        return judged_lost(attempts, job, step.slot_id, run, message=message)
 
     return _conclude(attempts, step, row)
 

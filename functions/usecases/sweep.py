@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from functions.domain.decision import Drop, Due, Write, waiting_hints
-from functions.domain.ending import lost
 from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, quarantined
 from functions.usecases.executor import follow
+from functions.usecases.judging import judged_lost
 from functions.usecases.services import Engine
 from functions.usecases.writing import Applied, apply, send
 
@@ -106,7 +106,7 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
         decision: Applied | Recover | Quarantine | Drop = apply(engine, job, decide)
         if isinstance(decision, Recover):
             waited = waiting_hints(job)
-            job = follow(engine, job, _recover(engine, job.id, decision), fence=decision.run.fence)
+            job = follow(engine, job, _recover(engine, job, decision), fence=decision.run.fence)
             done, sent = "RECOVERED", sent | frozenset(waiting_hints(job)).difference(waited)
             continue
         if isinstance(decision, Quarantine):
@@ -121,13 +121,13 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
     return done
 
 
-def _recover(engine: Engine, job_id: str, decision: Recover) -> Execution:
+def _recover(engine: Engine, job: Job, decision: Recover) -> Execution:
     """The history row of an attempt whose lease is over: what its owner recorded, or else WORKER_LOST."""
     slot, run = decision.slot_id, decision.run
-    recorded = engine.history.get(job_id, slot, run.attempt)
+    recorded = engine.history.get(job.id, slot, run.attempt)
     if recorded is not None:
         return recorded
-    return engine.history.record(lost(job_id, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
+    return engine.history.record(judged_lost(engine, job, slot, run))
 
 
 def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:

@@ -6,6 +6,7 @@ from tests.infra.synthesized import Template
 MODULES = {
     "Api": "api",
     "Executor": "executor",
+    "Steps": "steps",
     "Sweep": "sweep",
     "Jobs": "jobs",
     "DeadLetters": "dead_letters",
@@ -44,10 +45,10 @@ def test_every_log_is_kept_as_long_as_the_stage_says(template: Template) -> None
     kept = {path: group["RetentionInDays"] for path, group in template.of_type("AWS::Logs::LogGroup").items()}
 
     assert kept == dict.fromkeys(kept, DAYS[template.stage.name])
-    assert set(kept) == {*(f"Functions/{name}/Logs" for name in MODULES), "HttpApi/AccessLog"}
+    assert set(kept) == {*(f"Functions/{name}/Logs" for name in MODULES), "HttpApi/AccessLog", "Workflow/Logs"}
 
 
-@pytest.mark.parametrize("name", ["Executor", "Sweep", "Jobs"])
+@pytest.mark.parametrize("name", ["Executor", "Steps", "Sweep", "Jobs"])
 def test_chains_of_functions_and_queues_are_not_cut(template: Template, name: str) -> None:
     assert _function(template, name)["RecursiveLoop"] == "Allow"
 
@@ -75,7 +76,8 @@ def test_timeouts(template: Template) -> None:
     timeouts = {name: _function(template, name)["Timeout"] for name in MODULES}
 
     assert timeouts["Api"] < 29, "the gateway gives up after 29 s"
-    assert timeouts["Executor"] == timeouts["Jobs"] == 90
+    assert timeouts["Executor"] == 90
+    assert timeouts["Steps"] == timeouts["Jobs"] == 900, "they run what may take 840 s"
     assert timeouts["Sweep"] <= 60, "the next one starts a minute later"
 
 

@@ -17,7 +17,14 @@ from functions.domain.hint import Hint
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
-from tests.fakes import FakeClock, FakeWorkflows, InMemoryIdempotencyKeys, InMemoryOwners
+from tests.fakes import (
+    FakeClock,
+    FakeJobTypes,
+    FakeWorkflows,
+    InMemoryIdempotencyKeys,
+    InMemoryOwners,
+    InMemoryRetryConfigs,
+)
 from tests.faults import Crash
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
 from tests.simulation.ports import ActorClock, SimHistory, SimJobs, SimTargets, SimTimetable, StepFaults
@@ -60,6 +67,8 @@ class World:
         self.timetable = SimTimetable(self)
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
+        self.retry_configs = InMemoryRetryConfigs(faults=StepFaults(self))
+        self.types = FakeJobTypes(self.retry_configs)
         self.workflows = FakeWorkflows(FakeClock(), faults=StepFaults(self))
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
@@ -223,6 +232,7 @@ class World:
             "history": self.history,
             "timetable": self.timetable,
             "clock": ActorClock(self, actor),
+            "types": self.types,
             "new_write_id": lambda: f"w{next(self._marks)}",
         }
 
@@ -236,6 +246,7 @@ class World:
             **self.engine_ports(actor),
             idempotency=self.idempotency,
             owners=self.owners,
+            retry_configs=self.retry_configs,
             workflows=self.workflows,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",

@@ -425,3 +425,54 @@ def attempt(job: dict[str, Any], number: int, status: str, **fields: Any) -> dic
         "final": True,
         **fields,
     }
+
+
+class TestTypes:
+    """`gnomon types`: what holds for all jobs of a type."""
+
+    def test_set_sends_what_the_flags_say_and_nothing_else(self, api: ApiServer, shell: Shell) -> None:
+        result = shell(
+            *("types", "set", "billing/eu", "--role", "admin", "--max-retries", "0", "--backoff", "linear"),
+            *("--initial-delay", "30", "--max-delay", "1h", "--jitter", "0", "--retry-window", "1d", "--no-poison"),
+            *("--max-concurrency", "20", "--output", "json"),
+        )
+        assert result.exit_code == 0, result.output
+        (request,) = api.requests
+        assert (request.method, request.path) == ("PUT", "/v1/retry-configs/billing%2Feu")
+        assert request.headers["authorization"] == "Bearer token-of-admin"
+        assert request.body == {
+            "maxRetries": 0,
+            "backoffStrategy": "linear",
+            "initialDelaySeconds": 30,
+            "maxDelaySeconds": 3600,
+            "jitter": 0.0,
+            "retryWindowSeconds": 86_400,
+            "poisonDetection": False,
+            "maxConcurrency": 20,
+        }
+        assert json.loads(result.stdout) == api.types["billing%2Feu"]
+
+    def test_a_file_is_the_whole_configuration(self, api: ApiServer, shell: Shell) -> None:
+        body = {"circuitBreaker": {"openSeconds": 60}}
+        assert shell("types", "set", "billing", "--file", "-", input_=json.dumps(body)).exit_code == 0
+        assert api.requests[0].body == body
+
+    @pytest.mark.parametrize("flags", [(), ("--file", "-", "--max-retries", "1")], ids=["nothing", "both"])
+    def test_unusable_input_sends_nothing(self, api: ApiServer, shell: Shell, flags: tuple[str, ...]) -> None:
+        result = shell("types", "set", "billing", *flags, input_="{}")
+        assert result.exit_code == 1
+        assert "error:" in result.stderr
+        assert not api.requests
+
+    def test_list_get_and_delete(self, api: ApiServer, shell: Shell) -> None:
+        assert "No type is configured" in shell("types", "list").stdout
+        shell("types", "set", "billing", "--max-retries", "8", "--poison")
+        listed = shell("types", "list").stdout
+        assert "maxRetries 8, poisonDetection true" in listed
+        shown = shell("types", "get", "billing").stdout
+        assert re.search(r"^maxRetries +8 *$", shown, re.MULTILINE)
+        assert re.search(r"^by +root *$", shown, re.MULTILINE)
+        assert "Deleted what was configured for billing." in shell("types", "delete", "billing").stdout
+        gone = shell("types", "get", "billing")
+        assert gone.exit_code == 1
+        assert "NOT_FOUND" in gone.stderr
