@@ -43,7 +43,7 @@ def subscriber(stack: Stack, aws: Aws) -> Iterator[Subscriber]:
 @pytest.fixture(scope="module", autouse=True)
 def silent_job(subscriber: Subscriber, scheduler: Client) -> Iterator[str]:
     """A paused job, made before the other tests: a minute later it is silent."""
-    job = scheduler.create_job(job_body(schedule={"type": "interval", "everySeconds": 600}, alertAfterSeconds=60))
+    job = scheduler.create_job(job_body(schedule={"type": "interval", "everySeconds": 30}, alertAfterSeconds=60))
     scheduler.pause_job(job["id"])
     yield job["id"]
     scheduler.delete_job(job["id"])
@@ -126,7 +126,7 @@ def test_a_run_that_fails_for_good(
 def test_a_paused_job_is_silent_and_recovers_by_a_run_by_hand(
     silent_job: str, subscriber: Subscriber, scheduler: Client
 ) -> None:
-    events = subscriber.story(silent_job, "job.silent", seconds=60 + 120 + 20)
+    events = subscriber.story(silent_job, "job.silent", seconds=110)
 
     assert types(events) == ["job.scheduled", "job.paused", "job.silent"]
     job = scheduler.get_job(silent_job)
