@@ -120,3 +120,17 @@ def test_no_retry_starts_after_its_window(
     slot = instant(last["scheduledFor"])
     assert all(call.at <= slot + 8 + 1.5 for call in endpoint.calls(job["id"]))
     assert 2 <= len(endpoint.calls(job["id"])) <= 3
+
+
+@pytest.mark.case(13)
+def test_a_target_that_asks_for_time_gets_it_up_to_the_maximum(
+    scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
+) -> None:
+    patient = create(schedule=once(0), target=endpoint.target("busy-200"), retryConfig=FAST)
+    hasty = create(schedule=once(0), target=endpoint.target("busy-200"), retryConfig={**FAST, "maxDelaySeconds": 2})
+    for job, least, most in ((patient, 4, 5), (hasty, 2, 3)):
+        ended(scheduler, job["id"], "COMPLETED")
+        first = list(scheduler.history(job["id"]))[-1]
+        assert first["error"]["code"] == "HTTP_429"
+        assert least <= instant(first["nextRetryAt"]) - instant(first["completedAt"]) <= most
+        assert endpoint.calls(job["id"])[1].at >= instant(first["nextRetryAt"])
