@@ -70,7 +70,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
     "Steps": {
         **TABLE_KEY,
         **SCHEDULING,
-        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS},
         "dynamodb:PutItem": {EXECUTIONS},
         **CALLING_TARGETS,
