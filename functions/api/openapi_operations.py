@@ -214,6 +214,19 @@ OPERATIONS: dict[str, Operation] = {
         success=(204, None, "It is gone."),
         errors=(403, 404),
     ),
+    "listCircuits": Operation(
+        tag="circuits",
+        summary="List the circuits of targets, by key",
+        success=(200, "CircuitList", "A page."),
+        parameters=(_LIMIT, _CURSOR),
+    ),
+    "resetCircuit": Operation(
+        tag="circuits",
+        summary="Close a circuit: its target is called again",
+        success=(200, "Circuit", "The circuit, closed."),
+        body="NoFields",
+        errors=(403, 404, 413, 415),
+    ),
     "previewSchedule": Operation(
         tag="schedule",
         summary="The next slots of a cron expression",

@@ -476,3 +476,32 @@ class TestTypes:
         gone = shell("types", "get", "billing")
         assert gone.exit_code == 1
         assert "NOT_FOUND" in gone.stderr
+
+
+class TestCircuits:
+    """`gnomon circuits`: targets that are left alone."""
+
+    KEY = "http:api.example.com:443"
+
+    def test_list_and_reset(self, api: ApiServer, shell: Shell) -> None:
+        assert "No circuit has counted anything yet." in shell("circuits", "list").stdout
+        api.circuits[self.KEY] = {
+            "key": self.KEY,
+            "state": "OPEN",
+            "failures": 5,
+            "since": "2026-11-29T19:00:00Z",
+            "openUntil": "2026-11-29T19:00:30Z",
+            "probe": None,
+        }
+        listed = shell("circuits", "list").stdout
+        assert re.search(rf"^{self.KEY} +OPEN +5 ", listed, re.MULTILINE)
+        result = shell("circuits", "reset", self.KEY, "--role", "admin", "--output", "json")
+        assert json.loads(result.stdout)["state"] == "CLOSED"
+        *_, request = api.requests
+        assert (request.method, request.path) == ("POST", "/v1/circuits/http%3Aapi.example.com%3A443/reset")
+        assert request.headers["authorization"] == "Bearer token-of-admin"
+
+    def test_a_key_that_is_not_there(self, api: ApiServer, shell: Shell) -> None:
+        gone = shell("circuits", "reset", "handler:none")
+        assert gone.exit_code == 1
+        assert "NOT_FOUND" in gone.stderr
