@@ -120,6 +120,7 @@ OPERATIONS: dict[str, Operation] = {
             _parameter("query", "status", {"type": "string", "enum": [*JobStatus.__members__]}, "Only this status."),
             _parameter("query", "type", {"type": "string"}, "Only this type."),
             _parameter("query", "tag", {"type": "string"}, "Only jobs that have this tag."),
+            _parameter("query", "silent", {"type": "string", "enum": ["true", "false"]}, "Silent ones, or others."),
             _LIMIT,
             _CURSOR,
         ),

@@ -55,7 +55,7 @@ def test_create_sends_what_the_flags_say_and_nothing_else(api: ApiServer, shell:
         *("jobs", "create", "--name", "report", "--cron", "0 9 * * MON-FRI", "--timezone", "Europe/Berlin"),
         *("--http", "https://example.com/hook", "--method", "put", "--payload", '{"n": 1.0}'),
         *("--max-retries", "0", "--backoff", "fixed", "--initial-delay", "2m", "--jitter", "0.5", "--timeout", "30"),
-        *("--priority", "high", "--overlap", "queue", "--misfire", "skip", "--max-runs", "5"),
+        *("--priority", "high", "--overlap", "queue", "--misfire", "skip", "--max-runs", "5", "--alert-after", "25h"),
         *("--tag", "a", "--tag", "b", "--idempotency-key", "key-1", "--output", "json"),
     )
     assert result.exit_code == 0, result.output
@@ -71,6 +71,7 @@ def test_create_sends_what_the_flags_say_and_nothing_else(api: ApiServer, shell:
         "overlapPolicy": "queue",
         "misfirePolicy": "skip",
         "maxRuns": 5,
+        "alertAfterSeconds": 90_000,
         "tags": ["a", "b"],
     }
     assert request.headers["idempotency-key"] == "key-1"
@@ -238,6 +239,15 @@ def test_list_shows_a_line_a_job_and_pages_up_to_the_limit(api: ApiServer, shell
     assert api.requests[0].query.items() >= {("status", "SCHEDULED"), ("tag", "t"), ("owner", "*")}
     as_json = json.loads(shell("jobs", "list", "--limit", "3", "--output", "json").stdout)
     assert [job["id"] for job in as_json["data"]] == ids[:3]
+
+
+def test_silent_jobs_are_shown_and_asked_for(api: ApiServer, shell: Shell) -> None:
+    silent = api.add_job(name="quiet", silentSince="2026-11-28T19:00:00Z")
+    api.add_job(name="loud")
+    lines = {line.split()[0]: line for line in shell("jobs", "list", "--silent").stdout.splitlines()}
+    assert api.requests[0].query["silent"] == "true"
+    assert [job_id for job_id, line in lines.items() if "SILENT" in line] == [silent["id"]]
+    assert "silent since" in shell("jobs", "get", silent["id"]).stdout
 
 
 @pytest.mark.parametrize(
