@@ -25,6 +25,7 @@ from functions.domain.ids import parse_execution_id
 from functions.domain.job import Job, RunState
 from functions.domain.path import PathKind, path_of
 from functions.domain.step import step_of
+from functions.usecases import concurrency
 from functions.usecases.executor import follow
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
 from functions.usecases.services import Services
