@@ -18,6 +18,8 @@ from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.adapters.dynamodb_progress import DynamoDbProgress
+from functions.adapters.dynamodb_workers import DynamoDbWorkers
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.api.app import create_app
 from functions.domain.definition import Priority
@@ -33,7 +35,7 @@ from tests.tables import create_tables
 
 REGION = "eu-central-1"
 GROUP = "hints"
-LIMITS = {"reads_per_minute": 10_000, "writes_per_minute": 10_000, "creations_per_day": 100_000}
+LIMITS = {"reads_per_minute": 10_000, "writes_per_minute": 10_000, "work_per_minute": 10_000, "creations_per_day": 100_000}
 
 
 @contextmanager
@@ -73,6 +75,8 @@ class Deployed:
             **ports,
             idempotency=DynamoDbIdempotencyKeys(dynamodb, "idempotency"),
             owners=DynamoDbOwners(dynamodb, "coordination"),
+            workers=DynamoDbWorkers(dynamodb, "coordination"),
+            progress=DynamoDbProgress(dynamodb, "coordination"),
         )
         self._app = create_app(
             services,

@@ -29,8 +29,8 @@ from functions.usecases.services import Engine, Executor
 
 if TYPE_CHECKING:
     from functions.api.app import Handler
-    from functions.ports import Clock, DeadLetters, JobStore, RunHistory, Timetable
-    from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, SweepSettings
+    from functions.ports import Clock, DeadLetters, JobStore, RateLimits, RunHistory, Timetable
+    from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, PollSettings, SweepSettings
 
 CALLS = Config(
     connect_timeout=2, read_timeout=5, retries={"mode": "standard", "max_attempts": 3}, max_pool_connections=20
@@ -63,7 +63,9 @@ def _client(service: str) -> Any:
     return boto3.client(service, config=CALLS)  # type: ignore[call-overload]  # the stubs know literals only
 
 
-def _ports(settings: ApiSettings | ExecutorSettings | SweepSettings, *, retention_days: int) -> _EnginePorts:
+def _ports(
+    settings: ApiSettings | PollSettings | ExecutorSettings | SweepSettings, *, retention_days: int
+) -> _EnginePorts:
     clock = SystemClock()
     queues = settings.run_queues
     return {
@@ -90,8 +92,9 @@ def _ports(settings: ApiSettings | ExecutorSettings | SweepSettings, *, retentio
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
-    from functions.adapters.dynamodb_limits import DynamoDbRateLimits
     from functions.adapters.dynamodb_owners import DynamoDbOwners
+    from functions.adapters.dynamodb_progress import DynamoDbProgress
+    from functions.adapters.dynamodb_workers import DynamoDbWorkers
     from functions.adapters.throttling import is_throttled
     from functions.api.app import create_app
     from functions.settings import ApiSettings
@@ -103,23 +106,49 @@ def api() -> Handler:
         **_ports(settings, retention_days=settings.retention_days),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
+        workers=DynamoDbWorkers(dynamodb, settings.coordination_table),
+        progress=DynamoDbProgress(dynamodb, settings.coordination_table),
     )
-    limits = settings.caller_limits
     return create_app(
         services,
-        limits=DynamoDbRateLimits(
-            dynamodb,
-            settings.coordination_table,
-            reads_per_minute=limits.reads_per_minute,
-            writes_per_minute=limits.writes_per_minute,
-            creations_per_day=limits.creations_per_day,
-        ),
+        limits=_limits(settings),
         rules=settings.target_rules,
         check_address=AddressGuard(settings.target_rules).check,
         is_throttled=is_throttled,
         stage=settings.stage,
         version=settings.version,
     )
+
+
+def _limits(settings: ApiSettings | PollSettings) -> RateLimits:
+    from functions.adapters.dynamodb_limits import DynamoDbRateLimits
+
+    limits = settings.caller_limits
+    return DynamoDbRateLimits(
+        _client("dynamodb"),
+        settings.coordination_table,
+        reads_per_minute=limits.reads_per_minute,
+        writes_per_minute=limits.writes_per_minute,
+        work_per_minute=limits.work_per_minute,
+        creations_per_day=limits.creations_per_day,
+    )
+
+
+@cache
+@_uncollected()
+def poll() -> Handler:
+    from functions.adapters.dynamodb_workers import DynamoDbWorkers
+    from functions.adapters.throttling import is_throttled
+    from functions.api.app import create_poll_app
+    from functions.settings import PollSettings
+    from functions.usecases.services import Polls
+
+    settings = PollSettings.from_environment()
+    polls = Polls(
+        **_ports(settings, retention_days=settings.retention_days),
+        workers=DynamoDbWorkers(_client("dynamodb"), settings.coordination_table),
+    )
+    return create_poll_app(polls, limits=_limits(settings), is_throttled=is_throttled)
 
 
 @cache

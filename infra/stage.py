@@ -80,7 +80,7 @@ class Stage:
 
 
 _ALLOWED_NAMES = ("gnomon-",)
-_PERSON = CallerLimits(writes_per_minute=100, reads_per_minute=500, creations_per_day=1_000)
+_PERSON = CallerLimits(writes_per_minute=100, reads_per_minute=500, work_per_minute=6_000, creations_per_day=1_000)
 
 LOCAL = Stage(
     name="local",
@@ -95,7 +95,12 @@ LOCAL = Stage(
     alarm_topic=False,
     gateway_rate=10_000,
     gateway_burst=5_000,
-    caller_limits=CallerLimits(writes_per_minute=100_000, reads_per_minute=100_000, creations_per_day=10_000_000),
+    caller_limits=CallerLimits(
+        writes_per_minute=100_000,
+        reads_per_minute=100_000,
+        work_per_minute=100_000,
+        creations_per_day=10_000_000,
+    ),
     target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=("http://127.0.0.1:*",)),
     run_concurrency=RunConcurrency(high=10, normal=10, low=5),
     own_schedule_group=False,

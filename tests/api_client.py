@@ -94,6 +94,8 @@ class Api:
             clock=self.world.clock,
             idempotency=self.world.idempotency,
             owners=self.world.owners,
+            workers=self.world.workers,
+            progress=self.world.progress,
         )
         self.app = create_app(
             self.services,

@@ -60,7 +60,14 @@ class Driver:
             "new_write_id": lambda: f"w{next(marks)}",
         }
         self.executor = Executor(**shared, targets=self.world.targets, uniform=middle)
-        self.services = Services(**shared, idempotency=self.world.idempotency, owners=self.world.owners)
+        self.services = Services(
+            **shared,
+            uniform=middle,
+            idempotency=self.world.idempotency,
+            owners=self.world.owners,
+            workers=self.world.workers,
+            progress=self.world.progress,
+        )
         self._next_sweep = self.world.clock.now() + 60
 
     @property

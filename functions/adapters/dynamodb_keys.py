@@ -158,5 +158,13 @@ def bucket_key(caller: str) -> dict[str, Any]:
     return {"kind": text("bucket"), "name": text(caller)}
 
 
+def worker_key(worker_id: str) -> dict[str, Any]:
+    return {"kind": text("worker"), "name": text(worker_id)}
+
+
+def progress_key(execution_id: str) -> dict[str, Any]:
+    return {"kind": text("progress"), "name": text(execution_id)}
+
+
 def owner_key(owner: str) -> dict[str, Any]:
     return {"kind": text("owner"), "name": text(owner)}

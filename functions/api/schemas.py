@@ -24,12 +24,12 @@ def _without_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
-def _absent(**limits: Any) -> Any:
+def absent(**limits: Any) -> Any:
     """A field that is left out or has a value: `null` is none."""
     return Field(default=None, json_schema_extra=_without_default, **limits)
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
 
 
@@ -45,7 +45,7 @@ HeaderText = Annotated[str, StringConstraints(max_length=4_096, pattern=r"^[\x20
 ErrorCode = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Z][A-Z0-9_]*(:.+)?$")]
 
 
-class CronSchedule(_Strict):
+class CronSchedule(Strict):
     type: Literal["cron"]
     expression: Annotated[
         str,
@@ -59,13 +59,13 @@ class CronSchedule(_Strict):
     timezone: Timezone = "UTC"
 
 
-class IntervalSchedule(_Strict):
+class IntervalSchedule(Strict):
     type: Literal["interval"]
     every_seconds: Annotated[int, Field(ge=1, le=MAX_INTERVAL_SECONDS)]
     timezone: Timezone = "UTC"
 
 
-class OnceSchedule(_Strict):
+class OnceSchedule(Strict):
     type: Literal["once"]
     at: Instant
     timezone: Timezone = "UTC"
@@ -74,33 +74,33 @@ class OnceSchedule(_Strict):
 Schedule = Annotated[CronSchedule | IntervalSchedule | OnceSchedule, Field(discriminator="type")]
 
 
-class SecretHeader(_Strict):
+class SecretHeader(Strict):
     secret_arn: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
 
 
-class HandlerTarget(_Strict):
+class HandlerTarget(Strict):
     type: Literal["handler"]
     name: Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
 
-class HttpTarget(_Strict):
+class HttpTarget(Strict):
     type: Literal["http"]
     url: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
     method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"
     headers: Annotated[dict[HeaderName, HeaderText | SecretHeader], Field(max_length=30)] = {}
 
 
-class LambdaTarget(_Strict):
+class LambdaTarget(Strict):
     type: Literal["lambda"]
     function_name: Annotated[str, StringConstraints(min_length=1, max_length=170)]
 
 
-class SqsTarget(_Strict):
+class SqsTarget(Strict):
     type: Literal["sqs"]
     queue_url: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
 
 
-class WorkerTarget(_Strict):
+class WorkerTarget(Strict):
     type: Literal["worker"]
     queue: Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
@@ -108,7 +108,7 @@ class WorkerTarget(_Strict):
 Target = Annotated[HandlerTarget | HttpTarget | LambdaTarget | SqsTarget | WorkerTarget, Field(discriminator="type")]
 
 
-class RetryConfig(_Strict):
+class RetryConfig(Strict):
     max_retries: Annotated[int, Field(ge=0, le=100)] = 3
     backoff_strategy: Literal["exponential", "linear", "fixed"] = "exponential"
     initial_delay_seconds: Annotated[float, Field(ge=0, le=MAX_DELAY_SECONDS)] = 10
@@ -117,31 +117,31 @@ class RetryConfig(_Strict):
     jitter: Annotated[float, Field(ge=0, le=1)] = 0.2
     retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = []
     non_retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = []
-    retry_window_seconds: int = _absent(
+    retry_window_seconds: int = absent(
         ge=1,
         le=YEAR_SECONDS,
         description="No retry starts later than the slot plus this.",
     )
 
 
-class CircuitBreaker(_Strict):
+class CircuitBreaker(Strict):
     failure_threshold: Annotated[int, Field(ge=1, le=1_000)] = 5
     open_seconds: Annotated[int, Field(ge=1, le=3_600)] = 30
     success_threshold: Annotated[int, Field(ge=1, le=100)] = 1
 
 
-class JobBody(_Strict):
+class JobBody(Strict):
     """A job as a caller registers it."""
 
     name: Name
     description: Annotated[str, StringConstraints(max_length=1_000)] = ""
-    type: Label = _absent(
+    type: Label = absent(
         description="What kind of job this is; lists can be filtered by it.",
     )
     schedule: Schedule
     target: Target
     payload: Any = Field(default=None, description="Any JSON, at most 131 072 bytes.")
-    retry_config: RetryConfig = _absent()
+    retry_config: RetryConfig = absent()
     overlap_policy: Literal["skip", "allow", "queue"] = "skip"
     misfire_policy: Literal["run_once", "skip", "run_all"] = "run_once"
     misfire_grace_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
@@ -156,12 +156,12 @@ class JobBody(_Strict):
     ] = 60
     completion: Literal["response", "callback"] = "response"
     orchestrated: bool = False
-    circuit_breaker: CircuitBreaker = _absent()
-    concurrency_key: Label = _absent(description="Executions of all jobs of an owner with this key share the limit.")
-    max_concurrency: int = _absent(ge=1, le=1_000)
-    start_at: Instant = _absent()
-    end_at: Instant = _absent()
-    max_runs: int = _absent(
+    circuit_breaker: CircuitBreaker = absent()
+    concurrency_key: Label = absent(description="Executions of all jobs of an owner with this key share the limit.")
+    max_concurrency: int = absent(ge=1, le=1_000)
+    start_at: Instant = absent()
+    end_at: Instant = absent()
+    max_runs: int = absent(
         ge=1,
         le=1_000_000_000,
     )
@@ -170,17 +170,17 @@ class JobBody(_Strict):
     enabled: bool = True
 
 
-class BulkBody(_Strict):
+class BulkBody(Strict):
     """What `POST /v1/jobs/bulk` takes: jobs, each checked by itself."""
 
     items: Annotated[list[Any], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class RetryBody(_Strict):
+class RetryBody(Strict):
     """What `POST /v1/jobs/{jobId}/retry` takes."""
 
     delay_seconds: Annotated[int, Field(ge=0, le=MAX_DELAY_SECONDS)] = 0
 
 
-class NoFields(_Strict):
+class NoFields(Strict):
     """What an action without options takes: nothing, or `{}`."""

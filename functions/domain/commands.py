@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 from types import MappingProxyType
 
+from functions.domain.claims import no_longer_offered
 from functions.domain.decision import (
     Drop,
     Due,
@@ -101,6 +102,8 @@ def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now
             hints = waiting_hints(row)
         else:
             row, hints = replace(row, paused=True), ()
+    row, released = no_longer_offered(row, definition, now=int(now))
+    hints = (*hints, *(hint for hint in released if hint not in hints))
     return Write(job=with_attention(row, int(now)), reason="CHANGED", flush=flush, hints=hints)
 
 

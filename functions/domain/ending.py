@@ -60,6 +60,7 @@ def judge(
         result=answer.result,
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
+        worker_id=run.worker_id,
     )
 
 
@@ -80,6 +81,7 @@ def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -
         reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
+        worker_id=run.worker_id,
         error=ExecutionError(
             code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."
         ),
@@ -116,6 +118,7 @@ def ended_from_outside(
         error=error,
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
+        worker_id=run.worker_id,
     )
 
 
@@ -158,6 +161,8 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
             deferrals=0,
             deferred_for=None,
             deferred_at=None,
+            worker_id=None,
+            deadline_at=None,
         )
         row = with_run(job, slot, waiting)
     row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)

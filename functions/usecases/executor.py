@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from functions.domain.decision import Drop, Due, Expired, Resend, Wait
+from functions.domain.claims import timed_out
+from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait
+from functions.domain.definition import Completion
 from functions.domain.dispatch import decide_hint
 from functions.domain.ending import decide_end, expired, judge
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
-from functions.domain.job import Job
+from functions.domain.job import ActiveRun, Job
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.usecases.services import Engine, Executor
 from functions.usecases.writing import Applied, apply, send
 
+LONGEST_ACCEPTANCE = 60
+"""Seconds a target that reports its outcome later has for accepting the call."""
 _LOOKS = 3
 """Times an early hint waits and looks again before it is sent once more."""
 
@@ -26,6 +30,7 @@ class Handled:
 
     reason: str
     execution: Execution | None = None
+    """The attempt that ended; None where none did, or its outcome comes later."""
     lateness: float | None = None
     """Seconds from the instant the attempt was due to its start."""
 
@@ -38,7 +43,7 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     job = executor.jobs.get(hint.job_id)
     if job is None:
         return Handled("NO_SUCH_JOB")
-    decision: Applied | Drop | Wait | Resend | Expired = Drop("EARLY")
+    decision: Applied | Drop | Wait | Resend | Expired | Overdue = Drop("EARLY")
     for _ in range(_LOOKS):
         decision = apply(
             executor, job, lambda row, mark: decide_hint(row, hint, now=executor.clock.now(), write_id=mark)
@@ -49,8 +54,8 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")
-    if isinstance(decision, Expired):
-        return Handled("RETRY_WINDOW_OVER", _expire(executor, job, decision))
+    if isinstance(decision, (Expired, Overdue)):
+        return _end(executor, job, decision)
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
     send(executor, decision.job, decision.write.hints)
@@ -62,6 +67,12 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     return Handled(decision.write.reason, _execute(executor, decision.job, slot), lateness)
 
 
+def _end(executor: Executor, job: Job, decision: Expired | Overdue) -> Handled:
+    if isinstance(decision, Expired):
+        return Handled("RETRY_WINDOW_OVER", expire(executor, job, decision))
+    return Handled("DEADLINE_OVER", time_out(executor, job, decision.slot_id, decision.run))
+
+
 def _due_at(before: Job, slot: str) -> int:
     waiting = before.runs.get(slot)
     if waiting is not None and waiting.due_at is not None:
@@ -69,8 +80,10 @@ def _due_at(before: Job, slot: str) -> int:
     return slot_instant(slot) + before.spread
 
 
-def _execute(executor: Executor, job: Job, slot: str) -> Execution:
+def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
+    """Call the target and record what came of it; None where it accepted and will report the outcome itself."""
     run, definition = job.runs[slot], job.defined
+    callback = definition.completion is Completion.CALLBACK
     invocation = Invocation(
         job_id=job.id,
         slot_id=slot,
@@ -79,9 +92,12 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution:
         attempt=run.attempt,
         scheduled_for=slot_instant(slot),
         payload=definition.payload,
-        timeout_seconds=definition.timeout_seconds,
+        timeout_seconds=min(definition.timeout_seconds, LONGEST_ACCEPTANCE) if callback else definition.timeout_seconds,
+        callback_token=run.started_by if callback else None,
     )
-    answer = _unreadable_payload(definition.payload) or executor.targets.call(invocation, dict(definition.target))
+    answer = unreadable_payload(definition.payload) or executor.targets.call(invocation, dict(definition.target))
+    if callback and answer.status is ExecutionStatus.COMPLETED:
+        return None
     execution = executor.history.record(
         judge(
             job.id,
@@ -98,7 +114,7 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution:
     return execution
 
 
-def _unreadable_payload(payload: str) -> TargetAnswer | None:
+def unreadable_payload(payload: str) -> TargetAnswer | None:
     """What comes of a stored payload that is no JSON any more: it is not sent, and a retry would find it the same."""
     try:
         json.loads(payload)
@@ -108,12 +124,22 @@ def _unreadable_payload(payload: str) -> TargetAnswer | None:
     return None
 
 
-def _expire(executor: Executor, job: Job, decision: Expired) -> Execution:
+def expire(engine: Engine, job: Job, decision: Expired) -> Execution:
+    """End a run whose retry comes too late."""
     slot, run = decision.slot_id, decision.run
-    execution = executor.history.record(
-        expired(job.id, slot, run, now=executor.clock.now(), write_id=executor.new_write_id())
+    execution = engine.history.record(
+        expired(job.id, slot, run, now=engine.clock.now(), write_id=engine.new_write_id())
     )
-    follow(executor, job, execution, fence=run.fence)
+    follow(engine, job, execution, fence=run.fence)
+    return execution
+
+
+def time_out(engine: Engine, job: Job, slot: str, run: ActiveRun) -> Execution:
+    """End an attempt whose report did not come in time; returns what history has of it."""
+    execution = engine.history.record(
+        timed_out(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id(), uniform=engine.uniform)
+    )
+    follow(engine, job, execution, fence=run.fence)
     return execution
 
 

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 from functions.domain import ids
 from functions.domain.retry import Uniform
-from functions.ports import Clock, IdempotencyKeys, JobStore, Owners, RunHistory, Targets, Timetable
+from functions.ports import (
+    Clock,
+    IdempotencyKeys,
+    JobStore,
+    Owners,
+    ProgressBoard,
+    RunHistory,
+    Targets,
+    Timetable,
+    Workers,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,12 +30,21 @@ class Engine:
     timetable: Timetable
     clock: Clock
     new_write_id: Callable[[], str] = ids.new_write_id
+    uniform: Uniform = random.uniform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services(Engine):
+class Polls(Engine):
+    """What it takes to give executions to workers."""
+
+    workers: Workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services(Polls):
     """What the API's use cases need besides."""
 
+    progress: ProgressBoard
     idempotency: IdempotencyKeys
     owners: Owners
     new_job_id: Callable[[], str] = ids.new_job_id
@@ -37,4 +56,3 @@ class Executor(Engine):
     """What executing an attempt needs besides."""
 
     targets: Targets
-    uniform: Uniform = random.uniform

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from functions.domain.claims import is_overdue, timed_out
 from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.ending import lost
 from functions.domain.execution import Execution
@@ -122,6 +123,11 @@ def _recover(engine: Engine, job_id: str, decision: Recover) -> Execution:
     recorded = engine.history.get(job_id, slot, run.attempt)
     if recorded is not None:
         return recorded
+    if is_overdue(run, engine.clock.now()):
+        defined = engine.jobs.get(job_id)
+        if defined is not None and defined.definition is not None:  # one that cannot be read: lost, not timed out
+            mark, now = engine.new_write_id(), engine.clock.now()
+            return engine.history.record(timed_out(defined, slot, run, now=now, write_id=mark, uniform=engine.uniform))
     return engine.history.record(lost(job_id, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
 
 

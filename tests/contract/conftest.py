@@ -12,6 +12,8 @@ from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.adapters.dynamodb_progress import DynamoDbProgress
+from functions.adapters.dynamodb_workers import DynamoDbWorkers
 from functions.adapters.sqs_dead_letters import SqsDeadLetters
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from tests.fakes import (
@@ -22,6 +24,8 @@ from tests.fakes import (
     InMemoryIdempotencyKeys,
     InMemoryJobs,
     InMemoryOwners,
+    InMemoryProgress,
+    InMemoryWorkers,
 )
 from tests.faults import Faults
 
@@ -101,6 +105,20 @@ def owners(platform: Aws | None, faults: Faults) -> Any:
     if platform is None:
         return InMemoryOwners(faults=faults)
     return DynamoDbOwners(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def workers(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryWorkers(faults=faults)
+    return DynamoDbWorkers(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def progress(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryProgress(faults=faults)
+    return DynamoDbProgress(platform.dynamodb, platform.coordination_table)
 
 
 @pytest.fixture

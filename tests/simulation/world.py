@@ -20,6 +20,8 @@ from functions.usecases.sweep import sweep
 from tests.fakes import (
     InMemoryIdempotencyKeys,
     InMemoryOwners,
+    InMemoryProgress,
+    InMemoryWorkers,
 )
 from tests.faults import Crash
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
@@ -63,6 +65,7 @@ class World:
         self.timetable = SimTimetable(self)
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
+        self.workers = InMemoryWorkers(faults=StepFaults(self))
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
         self.trace: Callable[[str], None] | None = None
@@ -236,6 +239,8 @@ class World:
             **self.engine_ports(actor),
             idempotency=self.idempotency,
             owners=self.owners,
+            workers=self.workers,
+            progress=InMemoryProgress(),
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )
