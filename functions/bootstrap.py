@@ -29,7 +29,7 @@ from functions.usecases.services import Engine, Executor
 
 if TYPE_CHECKING:
     from functions.api.app import Handler
-    from functions.ports import Clock, DeadLetters, JobStore, RateLimits, RunHistory, Timetable
+    from functions.ports import Clock, DeadLetters, JobStore, ProgressBoard, RateLimits, RunHistory, Timetable
     from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, PollSettings, SweepSettings
 
 CALLS = Config(
@@ -178,6 +178,15 @@ def executor() -> Executor:
         sqs=SqsTarget(_client("sqs")),
     )
     return Executor(**ports, targets=targets)
+
+
+@cache
+def progress() -> ProgressBoard:
+    """For handlers that report how far they are."""
+    from functions.adapters.dynamodb_progress import DynamoDbProgress
+    from functions.settings import JobsSettings
+
+    return DynamoDbProgress(_client("dynamodb"), JobsSettings.from_environment().coordination_table)
 
 
 @cache

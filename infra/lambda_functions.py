@@ -1,4 +1,4 @@
-"""The five functions, made by one factory, and what calls those that consume queues and streams."""
+"""The functions, made by one factory, and what calls those that consume queues and streams."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from functions.settings import (
     DeadLettersSettings,
     ExecutorSettings,
     JobsSettings,
+    PollSettings,
     SweepSettings,
 )
 from infra.grants import Grant, statements
@@ -46,6 +47,14 @@ class FunctionSpec:
 
 _API = FunctionSpec(
     module="api", description="HTTP API", settings=ApiSettings, timeout=Duration.seconds(25), memory_mb=1024
+)
+_POLL = FunctionSpec(
+    module="poll",
+    description="workers' polls, which may wait",
+    settings=PollSettings,
+    # Beyond the longest wait of 20 s, within the 30 s after which API Gateway gives up.
+    timeout=Duration.seconds(28),
+    memory_mb=256,
 )
 _EXECUTOR = FunctionSpec(
     module="executor",
@@ -162,6 +171,7 @@ class Functions(Construct):
         self._stage = stage
         self._code = lambda_.Code.from_asset(str(code))
         self.api = self._function("Api", _API)
+        self.poll = self._function("Poll", _POLL, concurrency=stage.poll_concurrency)
         self.executor = self._function("Executor", _EXECUTOR)
         self.sweep = self._function("Sweep", _SWEEP, concurrency=stage.sweep_concurrency)
         self.jobs = self._function("Jobs", _JOBS)
@@ -170,7 +180,10 @@ class Functions(Construct):
     @property
     def all(self) -> dict[str, GnomonFunction]:
         """By module, in the words of infra.grants."""
-        return {each.spec.module: each for each in (self.api, self.executor, self.sweep, self.jobs, self.dead_letters)}
+        return {
+            each.spec.module: each
+            for each in (self.api, self.poll, self.executor, self.sweep, self.jobs, self.dead_letters)
+        }
 
     def configure(self, values: Mapping[str, object]) -> None:
         """Give every function its variables, out of the values of all settings by name."""

@@ -23,6 +23,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "ScheduleGroup": "EventBridge Scheduler group of one-time hints",
     "WebhookSecretArn": "Secret that signs the requests of http targets",
     "ApiFunction": "Function of the HTTP API",
+    "PollFunction": "Function that answers workers' polls",
     "ExecutorFunction": "Function that starts and ends runs",
     "SweepFunction": "Function that looks after lost hints",
     "JobsFunction": "Function that runs the registered Python handlers",

@@ -55,6 +55,7 @@ class GnomonStack(Stack):
             "HttpApi",
             stage=stage,
             function=self.functions.api.function,
+            poll_function=self.functions.poll.function,
             issuer=self.identity.issuer,
             client_ids=[
                 self.identity.user_client.user_pool_client_id,
@@ -200,6 +201,7 @@ class GnomonStack(Stack):
             "ScheduleGroup": self.hints.group_name,
             "WebhookSecretArn": storage.webhook_secret_arn,
             "ApiFunction": functions.api.function.function_name,
+            "PollFunction": functions.poll.function.function_name,
             "ExecutorFunction": functions.executor.function.function_name,
             "SweepFunction": functions.sweep.function.function_name,
             "JobsFunction": functions.jobs.function.function_name,

@@ -61,6 +61,8 @@ class Stage:
     target_rules: TargetRules
     run_concurrency: RunConcurrency
     sweep_concurrency: int = 1
+    poll_concurrency: int
+    """How many polls are answered at the same time, those that wait included; reserved, so they take no others'."""
     own_schedule_group: bool = True
     """Hints have an EventBridge Scheduler group of their own. Not on the emulator: whatever group a schedule is in, its
     permissions are looked up as if it was in the default one."""
@@ -103,6 +105,7 @@ LOCAL = Stage(
     ),
     target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=("http://127.0.0.1:*",)),
     run_concurrency=RunConcurrency(high=10, normal=10, low=5),
+    poll_concurrency=20,
     own_schedule_group=False,
     platform=THIS_MACHINE,
 )
@@ -122,6 +125,7 @@ DEV = Stage(
     caller_limits=_PERSON,
     target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=()),
     run_concurrency=RunConcurrency(high=20, normal=20, low=5),
+    poll_concurrency=10,
     platform=LAMBDA_ARM64,
 )
 
@@ -140,6 +144,7 @@ PROD = Stage(
     caller_limits=_PERSON,
     target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=()),
     run_concurrency=RunConcurrency(high=200, normal=200, low=50),
+    poll_concurrency=100,
     platform=LAMBDA_ARM64,
 )
 

@@ -62,7 +62,8 @@ class LambdaTarget:
         more = {
             "handler": target["name"],
             "executionId": invocation.execution_id,
-            "timeoutSeconds": invocation.timeout_seconds}
+            "timeoutSeconds": invocation.timeout_seconds,
+        }
         return self._call(invocation, self._jobs_function, more, invocation.timeout_seconds + WATCHDOG_LEAD)
 
     def _call(self, invocation: Invocation, function: str, more: dict[str, object], seconds: float) -> TargetAnswer:
