@@ -1,10 +1,12 @@
 import pytest
 
+from functions.api.schemas_work import MAX_WAIT_SECONDS
 from infra.stage import DEV, PROD
 from tests.infra.synthesized import Template
 
 MODULES = {
     "Api": "api",
+    "Poll": "poll",
     "Executor": "executor",
     "Sweep": "sweep",
     "Jobs": "jobs",
@@ -51,7 +53,7 @@ def test_chains_of_functions_and_queues_are_not_cut(template: Template, name: st
     assert _function(template, name)["RecursiveLoop"] == "Allow"
 
 
-@pytest.mark.parametrize("name", ["Api", "DeadLetters"])
+@pytest.mark.parametrize("name", ["Api", "Poll", "DeadLetters"])
 def test_functions_outside_the_chain_keep_loop_detection(template: Template, name: str) -> None:
     assert _function(template, name).get("RecursiveLoop", "Terminate") == "Terminate"
 
@@ -59,7 +61,9 @@ def test_functions_outside_the_chain_keep_loop_detection(template: Template, nam
 def test_one_sweep_at_a_time(template: Template) -> None:
     reserved = {name: _function(template, name).get("ReservedConcurrentExecutions") for name in MODULES}
 
-    assert reserved == {"Api": None, "Executor": None, "Sweep": 1, "Jobs": None, "DeadLetters": None}
+    polls = template.stage.poll_concurrency
+    expected = {"Api": None, "Poll": polls, "Executor": None, "Sweep": 1, "Jobs": None, "DeadLetters": None}
+    assert reserved == expected
 
 
 @pytest.mark.parametrize("name", ["Sweep", "Jobs"])
@@ -74,6 +78,7 @@ def test_timeouts(template: Template) -> None:
     timeouts = {name: _function(template, name)["Timeout"] for name in MODULES}
 
     assert timeouts["Api"] < 29, "the gateway gives up after 29 s"
+    assert MAX_WAIT_SECONDS + 5 <= timeouts["Poll"] < 29
     assert timeouts["Executor"] == timeouts["Jobs"] == 90
     assert timeouts["Sweep"] <= 60, "the next one starts a minute later"
 

@@ -37,7 +37,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
     "Api": {
         **TABLE_KEY,
         **SCHEDULING,
-        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:BatchGetItem": {JOBS},
         "dynamodb:PutItem": {JOBS, EXECUTIONS, IDEMPOTENCY, COORDINATION},
         "dynamodb:UpdateItem": {JOBS, COORDINATION},
@@ -45,6 +45,14 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "dynamodb:Query": {f"{JOBS}/index/owner", EXECUTIONS, COORDINATION},
         "sqs:SendMessage": RUN_QUEUES,
         "scheduler:DeleteSchedule": {SCHEDULES},
+    },
+    "Poll": {
+        **TABLE_KEY,
+        "dynamodb:Query": {f"{JOBS}/index/waiting"},
+        "dynamodb:GetItem": {JOBS, COORDINATION},
+        "dynamodb:UpdateItem": {JOBS, COORDINATION},
+        "dynamodb:PutItem": {EXECUTIONS},
+        "sqs:SendMessage": RUN_QUEUES,
     },
     "Executor": {
         **TABLE_KEY,
@@ -70,7 +78,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "sqs:SendMessage": RUN_QUEUES,
         "sqs:GetQueueAttributes": RUN_QUEUES,
     },
-    "Jobs": {},
+    "Jobs": {**TABLE_KEY, "dynamodb:UpdateItem": {COORDINATION}},
     "DeadLetters": {
         "kms:Decrypt": {KEY},
         "kms:DescribeKey": {KEY},
@@ -115,6 +123,13 @@ def test_only_the_local_stage_calls_actions_by_other_names(template: Template) -
 def test_only_the_local_stage_shares_the_default_group(template: Template) -> None:
     assert template.stage.own_schedule_group == (template.stage.name != "local")
     assert bool(template.of_type("AWS::Scheduler::ScheduleGroup")) == template.stage.own_schedule_group
+
+
+def test_users_code_writes_progress_and_no_other_row(template: Template) -> None:
+    (statement,) = [each for each in template.statements("Functions/Jobs/Role") if "dynamodb:" in str(each["Action"])]
+
+    assert statement["Action"] == "dynamodb:UpdateItem"
+    assert statement["Condition"] == {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["progress"]}}
 
 
 def test_scheduler_may_send_hints_and_call_the_sweep(template: Template) -> None:
@@ -165,8 +180,10 @@ def test_the_key_is_used_through_its_services_only(template: Template) -> None:
 
     assert through == {
         "Api": {"dynamodb"},
+        "Poll": {"dynamodb"},
         "Executor": {"dynamodb", "secretsmanager"},
         "Sweep": {"dynamodb"},
+        "Jobs": {"dynamodb"},
         "DeadLetters": {"dynamodb"},
     }
 
