@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from gnomon.commands import create, jobs, preview, watch
+from gnomon.commands import create, jobs, preview, watch, worker
 
 app = typer.Typer(
     name="gnomon",
@@ -24,6 +24,7 @@ create.add_to(jobs.app)
 watch.add_to(jobs.app)
 app.add_typer(jobs.app, name="jobs")
 preview.add_to(app)
+worker.add_to(app)
 
 
 def main() -> None:

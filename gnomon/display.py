@@ -78,7 +78,9 @@ def schedule_words(schedule: Mapping[str, Any]) -> str:
 
 def target_words(target: Mapping[str, Any]) -> str:
     kind = target.get("type")
-    field = {"http": "url", "handler": "name", "lambda": "functionName", "sqs": "queueUrl"}.get(str(kind), "name")
+    field = {"http": "url", "handler": "name", "lambda": "functionName", "sqs": "queueUrl", "worker": "queue"}.get(
+        str(kind), "name"
+    )
     return printable(f"{kind} {target.get(field, '')}")
 
 
@@ -173,6 +175,9 @@ def what(execution: Execution, now: datetime) -> str:
     if error:
         parts.append(f"{error.get('code', '')}: {error.get('message', '')}")
     # That a retry follows is said by its time.
+    progress = execution.get("progress")
+    if progress:
+        parts.append(f"{progress.get('percent', 0):g} % {progress.get('message', '')}".rstrip())
     if execution.get("reason") and execution["reason"] != "RETRY_SCHEDULED":
         parts.append(str(execution["reason"]))
     if execution.get("count"):
