@@ -19,23 +19,31 @@ from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.adapters.dynamodb_progress import DynamoDbProgress
+from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
+from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.api.app import create_app
 from functions.domain.definition import Priority
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
+from functions.domain.job_type import TypeConfig
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Engine, Executor, Services
 from functions.usecases.sweep import Swept, sweep
 from tests.api_client import sample_event
-from tests.fakes import FakeClock, FakeTargets
+from tests.fakes import FakeClock, FakeTargets, FakeWorkflows
 from tests.tables import create_tables
 
 REGION = "eu-central-1"
 GROUP = "hints"
-LIMITS = {"reads_per_minute": 10_000, "writes_per_minute": 10_000, "work_per_minute": 10_000, "creations_per_day": 100_000}
+LIMITS = {
+    "reads_per_minute": 10_000,
+    "writes_per_minute": 10_000,
+    "work_per_minute": 10_000,
+    "creations_per_day": 100_000,
+}
 
 
 @contextmanager
@@ -58,6 +66,7 @@ class Deployed:
         for priority in Priority:
             url = sqs.create_queue(QueueName=f"run-{priority}")["QueueUrl"]
             queues[priority] = RunQueue(url, f"arn:aws:sqs:{REGION}:123456789012:run-{priority}")
+        retry_configs = DynamoDbRetryConfigs(dynamodb, "coordination")
         ports: Any = {
             "jobs": DynamoDbJobs(dynamodb, "jobs"),
             "history": DynamoDbHistory(dynamodb, "executions", retention_days=30),
@@ -70,6 +79,7 @@ class Deployed:
                 clock=self.clock,
             ),
             "clock": self.clock,
+            "types": RememberedJobTypes(retry_configs, clock=self.clock, defaults=TypeConfig()),
         }
         services = Services(
             **ports,
@@ -77,6 +87,8 @@ class Deployed:
             owners=DynamoDbOwners(dynamodb, "coordination"),
             workers=DynamoDbWorkers(dynamodb, "coordination"),
             progress=DynamoDbProgress(dynamodb, "coordination"),
+            retry_configs=retry_configs,
+            workflows=FakeWorkflows(self.clock),
         )
         self._app = create_app(
             services,
@@ -88,7 +100,7 @@ class Deployed:
         )
         self.engine = Engine(**ports)
         self._targets = FakeTargets()
-        self._executor = Executor(**ports, targets=self._targets)
+        self._executor = Executor(**ports, targets=self._targets, workflows=FakeWorkflows(self.clock))
         for client in (dynamodb, sqs, scheduler):
             self.log.watch(client)
         self.path = ""

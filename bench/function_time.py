@@ -121,7 +121,7 @@ def _hint_batches(fill: int, *, times: int = 20) -> float:
             for first in range(0, len(jobs), fill)
         ]
     )
-    ports = {name: served.ports[name] for name in ("jobs", "history", "timetable", "clock")}
+    ports = {name: served.ports[name] for name in ("jobs", "history", "timetable", "clock", "types")}
     executor = Executor(**ports, targets=FakeTargets())
     with with_executor(executor):
         spent = cpu_seconds(lambda: handler.handler(next(events), CONTEXT), times=times)

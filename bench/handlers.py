@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -13,13 +14,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from functions.settings import RetryDefaults
+
 ROOT = Path(__file__).parents[1]
 
 INIT: Mapping[str, tuple[str, ...]] = {
     "api": ("telemetry.logger()", "bootstrap.api()"),
     "executor": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.executor()"),
+    "steps": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.steps()"),
     "sweep": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.sweeper()"),
     "dead_letters": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.dead_letters()"),
+    "lifecycle": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.lifecycle()"),
     "jobs": (),
 }
 
@@ -40,14 +45,17 @@ def settings_environment() -> dict[str, str]:
         "EXECUTIONS_TABLE": "executions",
         "IDEMPOTENCY_TABLE": "idempotency",
         "COORDINATION_TABLE": "coordination",
+        "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(dict.fromkeys(("high", "normal", "low"), queue)),
         "SCHEDULE_GROUP": "hints",
         "SCHEDULER_ROLE_ARN": "arn:aws:iam::123456789012:role/hints",
         "JOBS_FUNCTION": "jobs",
+        "STATE_MACHINE": "arn:aws:states:eu-central-1:123456789012:stateMachine:attempts",
         "WEBHOOK_SECRET_ARN": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:webhook",
         "DEAD_LETTER_QUEUE_URL": queue["url"],
         "UNREADABLE_QUEUE_URL": queue["url"],
+        "EVENT_BUS": "events",
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": []}),
         "CALLER_LIMITS": json.dumps(
             {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}

@@ -111,6 +111,9 @@ class Served:
             "owners": world.owners,
             "workers": world.workers,
             "progress": world.progress,
+            "retry_configs": world.retry_configs,
+            "types": world.types,
+            "workflows": world.workflows,
             "clock": world.clock,
         }
         shown = dict(self.ports)

@@ -22,15 +22,38 @@ from botocore.config import Config
 
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
+from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.system_clock import SystemClock
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.domain.definition import Priority
-from functions.usecases.services import Engine, Executor
+from functions.domain.job_type import TypeConfig
+from functions.usecases.services import Attempts, Engine, Executor
 
 if TYPE_CHECKING:
     from functions.api.app import Handler
-    from functions.ports import Clock, DeadLetters, JobStore, ProgressBoard, RateLimits, RunHistory, Timetable
-    from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, PollSettings, SweepSettings
+    from functions.ports import (
+        Clock,
+        DeadLetters,
+        JobStore,
+        JobTypes,
+        ProgressBoard,
+        RateLimits,
+        RunHistory,
+        Targets,
+        Timetable,
+        Workflows,
+    )
+    from functions.settings import (
+        ApiSettings,
+        DeadLettersSettings,
+        ExecutorSettings,
+        PollSettings,
+        RetryDefaults,
+        StepsSettings,
+        SweepSettings,
+    )
+    from functions.usecases.lifecycle import Announcer
 
 CALLS = Config(
     connect_timeout=2, read_timeout=5, retries={"mode": "standard", "max_attempts": 3}, max_pool_connections=20
@@ -43,6 +66,11 @@ class _EnginePorts(TypedDict):
     history: RunHistory
     timetable: Timetable
     clock: Clock
+    types: JobTypes
+
+
+class _AttemptPorts(_EnginePorts):
+    targets: Targets
 
 
 gc.enable()
@@ -64,7 +92,7 @@ def _client(service: str) -> Any:
 
 
 def _ports(
-    settings: ApiSettings | PollSettings | ExecutorSettings | SweepSettings, *, retention_days: int
+    settings: ApiSettings | PollSettings | StepsSettings | SweepSettings, *, retention_days: int
 ) -> _EnginePorts:
     clock = SystemClock()
     queues = settings.run_queues
@@ -84,7 +112,26 @@ def _ports(
             clock=clock,
         ),
         "clock": clock,
+        "types": RememberedJobTypes(
+            DynamoDbRetryConfigs(_client("dynamodb"), settings.coordination_table),
+            clock=clock,
+            defaults=stage_defaults(settings.retry_defaults),
+        ),
     }
+
+
+def stage_defaults(retry: RetryDefaults) -> TypeConfig:
+    """What the stage says of retries, in the words of the contract."""
+    return TypeConfig(
+        retry={
+            "maxRetries": retry.max_retries,
+            "backoffStrategy": retry.backoff_strategy,
+            "initialDelaySeconds": retry.initial_delay_seconds,
+            "maxDelaySeconds": retry.max_delay_seconds,
+            "multiplier": retry.multiplier,
+            "jitter": retry.jitter,
+        }
+    )
 
 
 @cache
@@ -102,12 +149,15 @@ def api() -> Handler:
 
     settings = ApiSettings.from_environment()
     dynamodb = _client("dynamodb")
+    ports = _ports(settings, retention_days=settings.retention_days)
     services = Services(
-        **_ports(settings, retention_days=settings.retention_days),
+        **ports,
+        workflows=_workflows(settings, ports["clock"]),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
         workers=DynamoDbWorkers(dynamodb, settings.coordination_table),
         progress=DynamoDbProgress(dynamodb, settings.coordination_table),
+        retry_configs=DynamoDbRetryConfigs(dynamodb, settings.coordination_table),
     )
     return create_app(
         services,
@@ -151,18 +201,15 @@ def poll() -> Handler:
     return create_poll_app(polls, limits=_limits(settings), is_throttled=is_throttled)
 
 
-@cache
-@_uncollected()
-def executor() -> Executor:
+def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
+    """What calls targets; `longest_call` in seconds."""
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.http_target import HttpTarget
-    from functions.adapters.lambda_target import INVOKE_CONFIG, LambdaTarget
+    from functions.adapters.lambda_target import LambdaTarget, invoke_config
     from functions.adapters.secret_values import SecretValues
     from functions.adapters.sqs_target import SqsTarget
     from functions.adapters.targets import TargetRouter
-    from functions.settings import ExecutorSettings
 
-    settings = ExecutorSettings.from_environment()
     ports = _ports(settings, retention_days=settings.retention_days)
     clock = ports["clock"]
     targets = TargetRouter(
@@ -173,11 +220,41 @@ def executor() -> Executor:
             clock=clock,
         ),
         lambda_=LambdaTarget(
-            boto3.client("lambda", config=INVOKE_CONFIG), jobs_function=settings.jobs_function, clock=clock
+            boto3.client("lambda", config=invoke_config(longest_call)),
+            jobs_function=settings.jobs_function,
+            clock=clock,
         ),
         sqs=SqsTarget(_client("sqs")),
     )
-    return Executor(**ports, targets=targets)
+    return {**ports, "targets": targets}
+
+
+def _workflows(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Workflows:
+    from functions.adapters.state_machine import START_CONFIG, StateMachine
+
+    return StateMachine(
+        lambda: boto3.client("stepfunctions", config=START_CONFIG), arn=settings.state_machine, clock=clock
+    )
+
+
+@cache
+@_uncollected()
+def executor() -> Executor:
+    from functions.domain.path import DIRECT_SECONDS
+    from functions.settings import ExecutorSettings
+
+    settings = ExecutorSettings.from_environment()
+    ports = _attempts(settings, longest_call=DIRECT_SECONDS)
+    return Executor(**ports, workflows=_workflows(settings, ports["clock"]))
+
+
+@cache
+@_uncollected()
+def steps() -> Attempts:
+    from functions.domain.definition import LONGEST_CALL
+    from functions.settings import StepsSettings
+
+    return Attempts(**_attempts(StepsSettings.from_environment(), longest_call=LONGEST_CALL))
 
 
 @cache
@@ -211,3 +288,24 @@ def dead_letters() -> tuple[JobStore, DeadLetters, DeadLetters]:
         SqsDeadLetters(_client("sqs"), settings.dead_letter_queue_url),
         SqsDeadLetters(_client("sqs"), settings.unreadable_queue_url),
     )
+
+
+@cache
+@_uncollected()
+def lifecycle() -> tuple[Announcer, DeadLetters]:
+    """What tells of changes of jobs, and the queue of records that cannot be read."""
+    from functions.adapters.eventbridge import EventBridgeBus
+    from functions.adapters.sqs_dead_letters import SqsDeadLetters
+    from functions.events.envelope import encode
+    from functions.settings import LifecycleSettings
+    from functions.usecases.lifecycle import Announcer
+
+    settings: LifecycleSettings = LifecycleSettings.from_environment()
+    announcer = Announcer(
+        jobs=DynamoDbJobs(_client("dynamodb"), settings.jobs_table),
+        history=DynamoDbHistory(_client("dynamodb"), settings.executions_table, retention_days=0),
+        bus=EventBridgeBus(_client("events"), settings.event_bus),
+        clock=SystemClock(),
+        encode=encode,
+    )
+    return announcer, SqsDeadLetters(_client("sqs"), settings.unreadable_queue_url)

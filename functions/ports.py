@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from functions.domain.execution import Execution, SkippedSlots
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.job_type import StoredTypeConfig, TypeConfig
     from functions.domain.outcome import Invocation, TargetAnswer
     from functions.domain.progress import Progress
+    from functions.domain.step import Step
     from functions.domain.worker import Worker
 
 T = TypeVar("T")
@@ -129,15 +131,11 @@ class ArmedHint(NamedTuple):
 class Timetable(Protocol):
     """Delayed hints: the queue's own delay up to 15 minutes, EventBridge Scheduler beyond."""
 
-    def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
-        """Have the hint delivered at `due_at`, not before; at once when it is past. Armed already is no error.
-
-        Raises HintNotSentError: no failure to callers, the sweep brings it.
-        """
-        ...
-
     def arm_all(self, hints: Sequence[ArmedHint]) -> int:
-        """Arm many at once, those of one queue together; returns how many could not be sent: the sweep brings them."""
+        """Have each hint delivered at its `due_at`, not before; at once when it is past. Armed already is no error.
+
+        Those of one queue are sent together. Returns how many could not be sent: the sweep brings them.
+        """
         ...
 
     def disarm(self, hint: Hint, *, due_at: int) -> None:
@@ -153,6 +151,21 @@ class Timetable(Protocol):
 class Targets(Protocol):
     def call(self, invocation: Invocation, target: dict[str, object]) -> TargetAnswer:
         """Call the job's target once and wait for its answer, at most `timeout_seconds`. Never raises."""
+        ...
+
+
+class Workflows(Protocol):
+    """Attempts that the state machine runs. Names of its executions are derived: `Step.execution_name`."""
+
+    def start(self, step: Step) -> None:
+        """Have the attempt run. Started already, or ended, is no error: the name is refused for 90 days.
+
+        Raises NotStartedError when it is certain that it was not started, UnavailableError when it may have been.
+        """
+        ...
+
+    def stop(self, step: Step) -> None:
+        """End the attempt's execution where it is, best effort; never raises. One that is over is a no-op."""
         ...
 
 
@@ -192,6 +205,39 @@ class Claim:
     ids: tuple[str, ...]
     replayed: bool
     """Whether an earlier request stored these ids."""
+
+
+class RetryConfigs(Protocol):
+    """Configurations of job types, by type. Reads are strongly consistent."""
+
+    def get(self, job_type: str) -> StoredTypeConfig | None:
+        """Raises CorruptDefinitionError where what is stored cannot be read."""
+        ...
+
+    def put(self, config: StoredTypeConfig) -> None:
+        """Store it in the place of what was there; the last of two writers wins."""
+        ...
+
+    def delete(self, job_type: str) -> bool:
+        """Whether there was one. A repeat of an own deletion whose answer was lost may say that there was none."""
+        ...
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[StoredTypeConfig]:
+        """In the order of the types' names; one that cannot be read is left out.
+
+        Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
+        """
+        ...
+
+
+class JobTypes(Protocol):
+    def get(self, job_type: str | None) -> TypeConfig:
+        """What holds for the jobs of this type where they say nothing: its configuration over the stage's defaults.
+
+        For None the stage's defaults, at no cost. Read from a memory of a few seconds, and never raises for a store
+        that does not answer: what was known last, else the stage's defaults serve.
+        """
+        ...
 
 
 class Owners(Protocol):
@@ -241,4 +287,26 @@ class ProgressBoard(Protocol):
 class DeadLetters(Protocol):
     def announce(self, messages: Iterable[dict[str, object]]) -> None:
         """Send each to the dead-letter queue; raises when one could not be sent."""
+        ...
+
+
+class BusEvent(NamedTuple):
+    """An event as it goes to the bus."""
+
+    key: str
+    """What it is about: events of one key are put one after the other."""
+    type: str
+    time: float
+    """Epoch seconds."""
+    detail: str
+    """JSON text."""
+
+
+class EventBus(Protocol):
+    def put(self, events: Sequence[BusEvent]) -> frozenset[int]:
+        """Put each event on the bus; returns the places of those that it refused, to be put again.
+
+        A call that fails as a whole refuses all of its events; never raises. What was accepted may arrive twice, and
+        in any order: so the events given have different keys.
+        """
         ...

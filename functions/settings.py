@@ -51,6 +51,18 @@ class CallerLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryDefaults:
+    """What holds for retries where neither a job nor its type says anything. Delays are seconds."""
+
+    max_retries: int = 3
+    backoff_strategy: str = "exponential"
+    initial_delay_seconds: float = 10.0
+    max_delay_seconds: float = 300.0
+    multiplier: float = 2.0
+    jitter: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRules:
     """What jobs of this stage may name as targets."""
 
@@ -83,10 +95,12 @@ class ApiSettings(_Settings):
     executions_table: str
     idempotency_table: str
     coordination_table: str
+    retry_defaults: RetryDefaults
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
     scheduler_role_arn: str
+    state_machine: str
     target_rules: TargetRules
     caller_limits: CallerLimits
 
@@ -101,14 +115,17 @@ class PollSettings(_Settings):
     run_queues: RunQueues
     schedule_group: str
     scheduler_role_arn: str
+    retry_defaults: RetryDefaults
     caller_limits: CallerLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorSettings(_Settings):
+class StepsSettings(_Settings):
     stage: str
     jobs_table: str
     executions_table: str
+    coordination_table: str
+    retry_defaults: RetryDefaults
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
@@ -119,10 +136,18 @@ class ExecutorSettings(_Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSettings(StepsSettings):
+    state_machine: str
+    """ARN of the state machine that runs long attempts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings(_Settings):
     stage: str
     jobs_table: str
     executions_table: str
+    coordination_table: str
+    retry_defaults: RetryDefaults
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
@@ -134,6 +159,15 @@ class DeadLettersSettings(_Settings):
     stage: str
     jobs_table: str
     dead_letter_queue_url: str
+    unreadable_queue_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleSettings(_Settings):
+    stage: str
+    jobs_table: str
+    executions_table: str
+    event_bus: str
     unreadable_queue_url: str
 
 

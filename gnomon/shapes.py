@@ -43,6 +43,7 @@ class Job(TypedDict, total=False):
     priority: str
     timeoutSeconds: int
     maxRuns: int
+    alertAfterSeconds: int
     tags: list[str]
     enabled: bool
     status: str
@@ -50,6 +51,7 @@ class Job(TypedDict, total=False):
     createdBy: str
     createdAt: str
     nextRunAt: str | None
+    silentSince: str | None
     revision: int
     activeRuns: list[ActiveRun]
     lastRun: LastRun | None
@@ -125,6 +127,26 @@ class Worker(TypedDict, total=False):
     createdBy: str
     registeredAt: str
     lastSeenAt: str
+
+
+class RetryConfig(TypedDict, total=False):
+    """What is configured for a type of jobs; what is absent follows the stage."""
+
+    jobType: str
+    maxRetries: int
+    backoffStrategy: str
+    initialDelaySeconds: float
+    maxDelaySeconds: float
+    multiplier: float
+    jitter: float
+    retryableErrors: list[str]
+    nonRetryableErrors: list[str]
+    retryWindowSeconds: int
+    poisonDetection: bool
+    circuitBreaker: dict[str, int]
+    maxConcurrency: int
+    updatedAt: str
+    updatedBy: str
 
 
 class Preview(TypedDict):

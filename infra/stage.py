@@ -7,7 +7,7 @@ enumeration members.
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from functions.settings import CallerLimits, TargetRules
+from functions.settings import CallerLimits, RetryDefaults, TargetRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,8 @@ class Stage:
     gateway_burst: int
     caller_limits: CallerLimits
     target_rules: TargetRules
+    retry_defaults: RetryDefaults = field(default_factory=RetryDefaults)
+    """For jobs that say nothing of retries, and whose type says nothing either."""
     run_concurrency: RunConcurrency
     sweep_concurrency: int = 1
     poll_concurrency: int

@@ -92,10 +92,13 @@ class Api:
             history=self.world.history,
             timetable=self.world.timetable,
             clock=self.world.clock,
+            types=self.world.types,
             idempotency=self.world.idempotency,
             owners=self.world.owners,
             workers=self.world.workers,
             progress=self.world.progress,
+            retry_configs=self.world.retry_configs,
+            workflows=self.world.workflows,
         )
         self.app = create_app(
             self.services,

@@ -19,6 +19,7 @@ from functions.usecases.sweep import Swept, sweep
 from tests.factories import make_document
 from tests.fakes import Delivery, World
 from tests.faults import Crash
+from tests.machine import walk
 
 VISIBILITY = 540
 """Seconds after which a message comes back that was taken and not deleted."""
@@ -51,15 +52,19 @@ class Driver:
         self.handled: list[Handled] = []
         self.dead_messages: list[Delivery] = []
         self.crashes = 0
+        self.states: list[str] = []
+        """Those that executions of the state machine went through."""
         marks = itertools.count(1)
         shared: dict[str, Any] = {
             "jobs": jobs or self.world.jobs,
             "history": history or self.world.history,
             "timetable": self.world.timetable,
             "clock": self.world.clock,
+            "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
         }
-        self.executor = Executor(**shared, targets=self.world.targets, uniform=middle)
+        workflows = self.world.workflows
+        self.executor = Executor(**shared, targets=self.world.targets, uniform=middle, workflows=workflows)
         self.services = Services(
             **shared,
             uniform=middle,
@@ -67,6 +72,8 @@ class Driver:
             owners=self.world.owners,
             workers=self.world.workers,
             progress=self.world.progress,
+            retry_configs=self.world.retry_configs,
+            workflows=workflows,
         )
         self._next_sweep = self.world.clock.now() + 60
 
@@ -98,6 +105,12 @@ class Driver:
             return None
         self.handled.append(handled)
         return handled
+
+    def run_machine(self) -> None:
+        """Run what the state machine was started for. Which states' functions die is said by the faults."""
+        for step in self.world.workflows.take():
+            self.states += walk(self.executor, step)
+            self.world.workflows.ended(step)
 
     def _comes_back(self, delivery: Delivery) -> None:
         """A message that was not deleted is visible again after a while, but not for ever."""
@@ -141,6 +154,7 @@ class Driver:
                 continue
             for delivery in self.world.timetable.take_due():
                 self.deliver(delivery)
+                self.run_machine()
         else:
             raise AssertionError(f"no rest after {limit} steps")
         clock.time = max(clock.time, instant)

@@ -20,19 +20,22 @@ from typing import TYPE_CHECKING, Any
 
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import (
+    CorruptDefinitionError,
     HintNotSentError,
     IdempotencyKeyReusedError,
     JobExistsError,
     LostRaceError,
+    NotStartedError,
     RateLimitedError,
     UnavailableError,
 )
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
+from functions.domain.job_type import StoredTypeConfig, TypeConfig
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.progress import MIN_INTERVAL, Progress
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
-from functions.ports import Allowance, ArmedHint, Claim, Page
+from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page
 from tests.faults import Faults
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from functions.domain.definition import Definition, Priority
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.step import Step
     from functions.domain.worker import Worker
 
 SHARDS = 8
@@ -230,8 +234,8 @@ class InMemoryJobs:
     def _read(self, job_id: str, *, with_definition: bool = True) -> Job:
         row = self.rows[job_id]
         if row.definition_row is None or not with_definition:
-            return row
-        return dataclasses.replace(row, definition=self.definitions.get((job_id, row.definition_row)))
+            return _as_stored(row)
+        return _as_stored(dataclasses.replace(row, definition=self.definitions.get((job_id, row.definition_row))))
 
     def _current(self, row: Job, read: Job) -> Job:
         if row.definition_row is not None and row.definition_row == read.definition_row:
@@ -454,6 +458,66 @@ class FakeTargets:
         return self.faults.run("targets.call", apply, repeats=False)
 
 
+NAME_REFUSED = 90 * 86_400
+"""Seconds for which Step Functions refuses the name of an execution that has ended."""
+
+
+class FakeWorkflows:
+    """Executions of the state machine by name. What a test takes with `take` it runs, or leaves running."""
+
+    def __init__(self, clock: FakeClock, *, faults: Faults | None = None) -> None:
+        self.clock = clock
+        self.faults = faults or Faults()
+        self.refusal: NotStartedError | UnavailableError | None = None
+        """While there is one, every start raises it."""
+        self.waiting: list[Step] = []
+        """Started, and not taken by the test."""
+        self.started: list[Step] = []
+        """Every execution there ever was."""
+        self.running: set[str] = set()
+        """Names of executions that have not ended."""
+        self.stopped: list[str] = []
+        self._closed: dict[str, float] = {}
+        self._lock = threading.RLock()
+
+    def start(self, step: Step) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.faults.run("workflows.start", lambda: self._start(step))
+
+    def _start(self, step: Step) -> None:
+        with self._lock:
+            name = step.execution_name
+            if name in self.running or self._closed.get(name, -NAME_REFUSED) + NAME_REFUSED > self.clock.now():
+                return  # the same execution, or ExecutionAlreadyExists
+            self.running.add(name)
+            self.started.append(step)
+            self.waiting.append(step)
+
+    def stop(self, step: Step) -> None:
+        def apply() -> None:
+            if step.execution_name in self.running:
+                self.stopped.append(step.execution_name)
+                self.ended(step)
+
+        self.faults.run("workflows.stop", apply)
+
+    # --- what tests do to it ---
+
+    def take(self) -> list[Step]:
+        """What was started since the last look and was not stopped."""
+        with self._lock:
+            taken = [step for step in self.waiting if step.execution_name in self.running]
+            self.waiting.clear()
+            return taken
+
+    def ended(self, step: Step) -> None:
+        """The execution is over: its name is refused from here on."""
+        with self._lock:
+            self.running.discard(step.execution_name)
+            self._closed[step.execution_name] = self.clock.now()
+
+
 class InMemoryRateLimits:
     """Token buckets per caller. The defaults are those of docs/http-api.md."""
 
@@ -542,6 +606,58 @@ class InMemoryIdempotencyKeys:
                     del self.rows[scope, key]
 
         self.faults.run("idempotency.release", apply)
+
+
+class InMemoryRetryConfigs:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, StoredTypeConfig] = {}
+        self.broken: set[str] = set()
+        """Types whose rows cannot be read."""
+
+    def get(self, job_type: str) -> StoredTypeConfig | None:
+        if job_type in self.broken:
+            raise CorruptDefinitionError
+        return self.rows.get(job_type)
+
+    def put(self, config: StoredTypeConfig) -> None:
+        self.faults.run("retry_configs.put", lambda: self.rows.__setitem__(config.job_type, config))
+
+    def delete(self, job_type: str) -> bool:
+        return self.faults.run("retry_configs.delete", lambda: self.rows.pop(job_type, None) is not None)
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[StoredTypeConfig]:
+        scope = "retry configurations"
+        after = "" if cursor is None else read_cursor(cursor, scope=scope)
+        names = sorted(name for name in self.rows if name > after)
+        more, names = len(names) > limit, names[:limit]
+        return Page(
+            items=[self.rows[name] for name in names if name not in self.broken],
+            cursor=write_cursor(names[-1], scope=scope) if more else None,
+        )
+
+
+class FakeJobTypes:
+    """Reads the rows themselves, so that a change counts at once."""
+
+    def __init__(self, configs: InMemoryRetryConfigs, defaults: TypeConfig | None = None) -> None:
+        self.configs = configs
+        self.defaults = defaults or TypeConfig()
+        self.asked: list[str] = []
+        """The types that were asked for."""
+
+    def get(self, job_type: str | None) -> TypeConfig:
+        if job_type is None:
+            return self.defaults
+        self.asked.append(job_type)
+        stored = self.configs.rows.get(job_type)
+        return self.defaults if stored is None else TypeConfig.read(stored.document).over(self.defaults)
+
+    def put(self, job_type: str, **document: Any) -> None:
+        """Configure a type, as an admin would."""
+        self.configs.rows[job_type] = StoredTypeConfig(
+            job_type=job_type, document=document, updated_at=0, updated_by="root"
+        )
 
 
 class InMemoryOwners:
@@ -646,6 +762,27 @@ class FakeDeadLetters:
             self.faults.run("dead_letters.announce", lambda message=message: self.announced.append(message))
 
 
+class FakeEventBus:
+    """Refuses the events of the keys in `refuses`; while `failing`, all of them."""
+
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.events: list[BusEvent] = []
+        """What was accepted, in that order."""
+        self.refuses: set[str] = set()
+        self.failing = False
+        self.puts: list[list[BusEvent]] = []
+
+    def put(self, events: Sequence[BusEvent]) -> frozenset[int]:
+        def apply() -> frozenset[int]:
+            self.puts.append(list(events))
+            refused = {place for place, event in enumerate(events) if self.failing or event.key in self.refuses}
+            self.events += [event for place, event in enumerate(events) if place not in refused]
+            return frozenset(refused)
+
+        return self.faults.run("bus.put", apply) if events else frozenset()
+
+
 @dataclass
 class World:
     """All ports of one test, with one `faults`."""
@@ -658,12 +795,22 @@ class World:
         self.history = InMemoryHistory(faults=self.faults)
         self.timetable = FakeTimetable(self.clock, faults=self.faults)
         self.targets = FakeTargets(faults=self.faults)
+        self.workflows = FakeWorkflows(self.clock, faults=self.faults)
         self.limits = InMemoryRateLimits(faults=self.faults)
         self.idempotency = InMemoryIdempotencyKeys(faults=self.faults)
         self.owners = InMemoryOwners(faults=self.faults)
+        self.retry_configs = InMemoryRetryConfigs(faults=self.faults)
+        self.types = FakeJobTypes(self.retry_configs)
         self.dead_letters = FakeDeadLetters(faults=self.faults)
         self.workers = InMemoryWorkers(faults=self.faults)
         self.progress = InMemoryProgress(faults=self.faults)
+
+
+def _as_stored(row: Job) -> Job:
+    """What is stored of a definition is what the caller wrote, and nothing of its type's configuration."""
+    if row.definition is None or row.definition.policy is None:
+        return row
+    return dataclasses.replace(row, definition=dataclasses.replace(row.definition, policy=None))
 
 
 def shard_of(job_id: str) -> int:

@@ -29,7 +29,9 @@ T = TypeVar("T")
 MUTATIONS = {
     "dynamodb": ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"),
     "sqs": ("SendMessage", "SendMessageBatch", "DeleteMessage"),
+    "events": ("PutEvents",),
     "scheduler": ("CreateSchedule", "DeleteSchedule"),
+    "stepfunctions": ("StartExecution", "StopExecution"),
 }
 
 

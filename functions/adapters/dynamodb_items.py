@@ -32,6 +32,7 @@ from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.ids import is_slot_id
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -118,6 +119,7 @@ _RUN_FIELDS = (
     _Field("due_at", "at", _INT),
     _Field("manual", "man", _FLAG, default=False),
     _Field("forced", "frc", _FLAG, default=False),
+    _Field("asked_attempt", "aa", _INT, 0),
     _Field("started_by", "own", _TEXT),
     _Field("waits_for", "wf", _TEXT),
     _Field("deferrals", "dn", _INT, 0),
@@ -147,6 +149,13 @@ _LAST_RUN_FIELDS = (
     _Field("error_code", "e", _TEXT),
 )
 _LAST_RUN = _map(LastRun, _LAST_RUN_FIELDS)
+_SILENCE_FIELDS = (
+    _Field("after", "s", _INT, _REQUIRED),
+    _Field("since", "t", _INT, _REQUIRED),
+    _Field("last_success_at", "ok", _INT),
+    _Field("alerted", "al", _FLAG, default=False),
+    _Field("once", "o", _FLAG, default=False),
+)
 
 _JOB = (
     _Field("owner", "o", _TEXT, _REQUIRED),
@@ -174,6 +183,7 @@ _JOB = (
     _Field("cancelled", "cx", _FLAG, default=False),
     _Field("deleted_at", "del", _INT),
     _Field("last_run", "lr", _LAST_RUN),
+    _Field("silence", "si", _map(Silence, _SILENCE_FIELDS)),
 )
 
 _DOCUMENT, _PAYLOAD = "d", "p"

@@ -166,5 +166,13 @@ def progress_key(execution_id: str) -> dict[str, Any]:
     return {"kind": text("progress"), "name": text(execution_id)}
 
 
+RETRY_CONFIGS = "retry-config"
+"""Kind of the rows of job types' configurations."""
+
+
+def retry_config_key(job_type: str) -> dict[str, Any]:
+    return {"kind": text(RETRY_CONFIGS), "name": text(job_type)}
+
+
 def owner_key(owner: str) -> dict[str, Any]:
     return {"kind": text("owner"), "name": text(owner)}

@@ -59,6 +59,7 @@ class SqsTimetable:
         self._clock = clock
 
     def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
+        """Arm one hint. Raises HintNotSentError."""
         queue = self._queues[priority]
         way = route(hint, due_at=due_at, now=self._clock.now())
         try:
@@ -70,6 +71,8 @@ class SqsTimetable:
             raise HintNotSentError from error
 
     def arm_all(self, hints: Sequence[ArmedHint]) -> int:
+        if len(hints) == 1:
+            return self._arm_one(hints[0])
         now = self._clock.now()
         near: dict[Priority, list[tuple[Hint, int]]] = {}
         failed = 0
@@ -86,6 +89,14 @@ class SqsTimetable:
             for start in range(0, len(delayed), BATCH_MESSAGES):
                 failed += self._send_batch(self._queues[priority], delayed[start : start + BATCH_MESSAGES])
         return failed
+
+    def _arm_one(self, armed: ArmedHint) -> int:
+        try:
+            self.arm(armed.hint, due_at=armed.due_at, priority=armed.priority)
+        except HintNotSentError:
+            logger.warning("%s hints were not sent", 1, exc_info=True)
+            return 1
+        return 0
 
     def _send_batch(self, queue: RunQueue, delayed: Sequence[tuple[Hint, int]]) -> int:
         """Send up to 10 messages in one request; returns how many were not taken."""

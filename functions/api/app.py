@@ -19,6 +19,7 @@ from functions.api.routes_executions import ExecutionRoutes
 from functions.api.routes_health import HealthRoutes, Probe
 from functions.api.routes_jobs import JobRoutes
 from functions.api.routes_reports import ReportRoutes
+from functions.api.routes_retry_configs import RetryConfigRoutes, one_segment
 from functions.api.routes_schedule import ScheduleRoutes
 from functions.api.routes_workers import PollRoutes, WorkerRoutes
 from functions.domain.errors import GnomonError, NotFoundError, UnavailableError
@@ -36,6 +37,7 @@ _NOBODY = "00000000-0000-4000-8000-000000000000"
 _PATTERNS = {
     "{jobId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "{workerId}": r"[a-z2-7]{16}",
+    "{jobType}": r"[^/]+",
     "{executionId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9a-z]+-\d{4}",
 }
 
@@ -91,6 +93,7 @@ def _routes(services: Services, drafts: DraftReader, health: HealthRoutes) -> tu
         *ReportRoutes(services).routes(),
         *WorkerRoutes(services).routes(),
         *PollRoutes(services).routes(),
+        *RetryConfigRoutes(services).routes(),
         *ScheduleRoutes(health.clock).routes(),
         *health.routes(),
         *documents.routes(),
@@ -119,6 +122,9 @@ class _App:
 
     def answer(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:
         self._resolver.context["request"] = Request(event)
+        path = event["rawPath"]
+        if (one := one_segment(path)) != path:
+            event = {**event, "rawPath": one}
         return self._resolver.resolve(event, context)  # type: ignore[arg-type]  # Powertools' own protocol of the context
 
     def _served(self, route: Route) -> Callable[..., Response[str]]:

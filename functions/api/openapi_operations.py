@@ -21,6 +21,14 @@ JOB_EXAMPLE: dict[str, Any] = {
 }
 
 
+TYPE_EXAMPLE: dict[str, Any] = {
+    "maxRetries": 8,
+    "maxDelaySeconds": 3600,
+    "poisonDetection": True,
+    "maxConcurrency": 20,
+}
+
+
 def _parameter(place: str, name: str, schema: Schema, description: str, *, required: bool = False) -> Schema:
     return {"name": name, "in": place, "required": required, "description": description, "schema": schema}
 
@@ -228,6 +236,33 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "failExecution": _work(
         "End a running execution as failed", (200, "Execution", "The attempt as recorded."), "FailBody", 409
+    ),
+    "listRetryConfigs": Operation(
+        tag="job types",
+        summary="List the configurations of job types, by name",
+        success=(200, "TypeConfigList", "A page."),
+        parameters=(_LIMIT, _CURSOR),
+    ),
+    "getRetryConfig": Operation(
+        tag="job types",
+        summary="Read the configuration of a job type",
+        success=(200, "TypeConfig", "What holds for its jobs where they say nothing."),
+        errors=(404,),
+    ),
+    "putRetryConfig": Operation(
+        tag="job types",
+        summary="Configure a job type, in the place of what was configured before",
+        success=(200, "TypeConfig", "The configuration. Functions follow it within 15 seconds."),
+        body="TypeConfigBody",
+        body_required=True,
+        examples={"patient": {"summary": "Patient retries, 20 at a time", "value": TYPE_EXAMPLE}},
+        errors=(403, 413, 415),
+    ),
+    "deleteRetryConfig": Operation(
+        tag="job types",
+        summary="Take the configuration of a job type away: its jobs follow the stage",
+        success=(204, None, "It is gone."),
+        errors=(403, 404),
     ),
     "previewSchedule": Operation(
         tag="schedule",

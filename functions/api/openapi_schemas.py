@@ -6,7 +6,15 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from functions.api.schemas import BulkBody, JobBody, NoFields, RetryBody
+from functions.api.schemas import (
+    LABEL_PATTERN,
+    MAX_LABEL_LENGTH,
+    BulkBody,
+    JobBody,
+    NoFields,
+    RetryBody,
+    TypeConfigBody,
+)
 from functions.api.schemas_work import CompleteBody, FailBody, HeartbeatBody, PollBody, ProgressBody, WorkerBody
 from functions.domain.execution import ExecutionStatus
 from functions.domain.job import JobStatus, Outcome, SkipReason
@@ -19,6 +27,13 @@ JOB_ID: Schema = {
     "type": "string",
     "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
     "examples": ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f"],
+}
+JOB_TYPE: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_LABEL_LENGTH,
+    "pattern": LABEL_PATTERN,
+    "examples": ["billing"],
 }
 RUN_ID: Schema = {
     "type": "string",
@@ -39,6 +54,7 @@ _BODIES = (
     BulkBody,
     RetryBody,
     NoFields,
+    TypeConfigBody,
     WorkerBody,
     PollBody,
     HeartbeatBody,
@@ -62,7 +78,7 @@ def schemas() -> dict[str, Schema]:
     named: dict[str, Schema] = {name: _untitled(schema) for name, schema in bodies["$defs"].items()}
     named["JobPatch"] = _patch(named["JobBody"])
     named["BulkBody"]["properties"]["items"]["items"] = ref("JobBody")
-    return named | _answers(named["JobBody"])
+    return named | _answers(named["JobBody"]) | _type_configs(named["TypeConfigBody"])
 
 
 def _untitled(schema: Any) -> Any:
@@ -117,6 +133,7 @@ def _answers(body: Schema) -> dict[str, Schema]:
         "createdBy": {"type": "string"},
         "createdAt": INSTANT,
         "nextRunAt": _maybe(INSTANT),
+        "silentSince": _maybe(INSTANT | {"description": "Since when the job has had no success, once it is silent."}),
         "revision": {"type": "integer", "minimum": 1, "description": "Changes by callers; first part of the ETag."},
         "activeRuns": {"type": "array", "items": ref("ActiveRun")},
         "lastRun": _maybe(ref("LastRun")),
@@ -194,6 +211,18 @@ def _answers(body: Schema) -> dict[str, Schema]:
             {"message": {"type": "string"}},
             description="What API Gateway answers by itself: a token it refuses, throttling, a body over 10 MB.",
         ),
+    }
+
+
+def _type_configs(body: Schema) -> dict[str, Schema]:
+    stored = {"jobType": JOB_TYPE, "updatedAt": INSTANT, "updatedBy": {"type": "string", "description": "Caller's id."}}
+    return {
+        "TypeConfig": _object(
+            stored | body["properties"],
+            optional=tuple(body["properties"]),
+            description="What was configured; what was left out follows the stage.",
+        ),
+        "TypeConfigList": _list_of("TypeConfig"),
     }
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from functions.domain.retry import POISON_AT
 from functions.usecases.bulk import MAX_ITEMS
 
 MAX_TIMEOUT_SECONDS = 86_400
@@ -39,7 +40,9 @@ Instant = Annotated[
 ]
 Timezone = Annotated[str, Field(max_length=64, description="IANA name of a time zone.", examples=["Europe/Berlin"])]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/=-]*$")]
+LABEL_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/=-]*$"
+MAX_LABEL_LENGTH = 64
+Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_LENGTH, pattern=LABEL_PATTERN)]
 HeaderName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderText = Annotated[str, StringConstraints(max_length=4_096, pattern=r"^[\x20-\x7e\t]*$")]
 ErrorCode = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Z][A-Z0-9_]*(:.+)?$")]
@@ -122,12 +125,24 @@ class RetryConfig(Strict):
         le=YEAR_SECONDS,
         description="No retry starts later than the slot plus this.",
     )
+    poison_detection: Annotated[
+        bool, Field(description=f"The same error {POISON_AT} times in a row ends the run at once.")
+    ] = False
 
 
 class CircuitBreaker(Strict):
-    failure_threshold: Annotated[int, Field(ge=1, le=1_000)] = 5
-    open_seconds: Annotated[int, Field(ge=1, le=3_600)] = 30
-    success_threshold: Annotated[int, Field(ge=1, le=100)] = 1
+    failure_threshold: Annotated[int, Field(ge=1, le=1_000, description="Failures in a row that open it.")] = 5
+    open_seconds: Annotated[int, Field(ge=1, le=3_600, description="How long it stays open.")] = 30
+    success_threshold: Annotated[int, Field(ge=1, le=100, description="Successes in a row that close it.")] = 1
+
+
+class TypeConfigBody(RetryConfig):
+    """What holds for the jobs of a type where they say nothing themselves: the fields of `retryConfig`, and more."""
+
+    circuit_breaker: CircuitBreaker = absent(description="Asks for a circuit breaker before each job's target.")
+    max_concurrency: int = absent(
+        ge=1, le=1_000, description="Attempts of all the type's jobs that may run at the same time."
+    )
 
 
 class JobBody(Strict):
@@ -136,7 +151,7 @@ class JobBody(Strict):
     name: Name
     description: Annotated[str, StringConstraints(max_length=1_000)] = ""
     type: Label = absent(
-        description="What kind of job this is; lists can be filtered by it.",
+        description="What kind of job this is; lists can be filtered by it, and it may have a retry configuration.",
     )
     schedule: Schedule
     target: Target
@@ -164,6 +179,11 @@ class JobBody(Strict):
     max_runs: int = absent(
         ge=1,
         le=1_000_000_000,
+    )
+    alert_after_seconds: int = absent(
+        ge=60,
+        le=MAX_INTERVAL_SECONDS,
+        description="Raise the event job.silent when the job has had no success for so long, for whatever reason.",
     )
     spread_seconds: Annotated[int, Field(ge=0, le=MAX_INTERVAL_SECONDS)] = 0
     tags: Annotated[list[Label], Field(max_length=20)] = []

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from functions.domain.job import ActiveRun, Job
+    from functions.domain.job_type import StoredTypeConfig
     from functions.domain.progress import Progress
     from functions.ports import Page
     from functions.usecases.history import ActiveExecution, HistoryEntry
@@ -55,6 +56,20 @@ def execution_text(entry: HistoryEntry) -> str:
     return compact(_gap(entry) if isinstance(entry, SkippedSlots) else active_view(entry))
 
 
+def retry_config_view(config: StoredTypeConfig) -> dict[str, Any]:
+    """What was configured for a type, and by whom."""
+    return {
+        "jobType": config.job_type,
+        **config.document,
+        "updatedAt": rfc3339(config.updated_at),
+        "updatedBy": config.updated_by,
+    }
+
+
+def retry_configs_text(page: Page[StoredTypeConfig]) -> str:
+    return compact({"data": [retry_config_view(config) for config in page.items], "pagination": _pagination(page)})
+
+
 def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
     view: dict[str, Any] = {"id": job.id, **document}
     if "target" in document:
@@ -66,6 +81,7 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "createdBy": job.created_by,
         "createdAt": rfc3339(job.created_at),
         "nextRunAt": None if job.next_due is None else rfc3339(job.next_due),
+        "silentSince": rfc3339(job.silence.since) if job.silence is not None and job.is_silent else None,
         "revision": job.revision,
         "activeRuns": [_run(job.id, slot, run) for slot, run in sorted(job.runs.items())],
         "lastRun": None,

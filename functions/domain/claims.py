@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 from functions.domain.decision import Drop, Due, Expired, Write, attention_no_later, with_run
 from functions.domain.definition import Definition
 from functions.domain.dispatch import CLOCK_SKEW, LEASE_MARGIN, WORKER_LEASE, is_expired, put_off, started, worker_queue
-from functions.domain.ending import judge
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import ExecutionKey
 from functions.domain.job import ActiveRun, Job, RunState
 from functions.domain.outcome import TargetAnswer
-from functions.domain.retry import Uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +105,10 @@ def is_too_late(run: ActiveRun, now: float) -> bool:
     return is_overdue(run, now, slack=CLOCK_SKEW)
 
 
-def timed_out(job: Job, slot: str, run: ActiveRun, *, now: float, write_id: str, uniform: Uniform) -> Execution:
-    """The history row of an attempt without a report by its deadline; raises CorruptDefinitionError."""
-    definition = job.defined
-    message = f"no report within {definition.timeout_seconds} s"
-    answer = TargetAnswer(
-        status=ExecutionStatus.TIMED_OUT, error=ExecutionError(code="TIMEOUT", message=message), retryable=True
-    )
-    return judge(job.id, slot, run, answer, policy=definition.retry, now=now, write_id=write_id, uniform=uniform)
+def no_report(job: Job) -> TargetAnswer:
+    """What comes of an attempt without a report by its deadline; raises CorruptDefinitionError."""
+    message = f"no report within {job.defined.timeout_seconds} s"
+    return TargetAnswer(status=ExecutionStatus.TIMED_OUT, error=ExecutionError(code="TIMEOUT", message=message))
 
 
 def is_same_report(stored: Execution, holder: Holder, answer: TargetAnswer) -> bool:

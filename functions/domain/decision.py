@@ -80,7 +80,7 @@ class Overdue:
     """A running attempt that waits for a report has none by its deadline: it ends as timed out."""
 
     slot_id: str
-    run: ActiveRun
+    job: Job
 
 
 Decision = Write | Drop | Wait | Resend | Expired | Overdue
@@ -117,7 +117,7 @@ def next_hint(job: Job) -> tuple[Due, ...]:
 def waiting_hints(job: Job) -> tuple[Due, ...]:
     """Hints for all that waits in the row and that no pause holds."""
     waiting = tuple(
-        Due(slot, run.attempt + 1, run.due_at or 0)
+        Due(slot, run.current_attempt, run.due_at or 0)
         for slot, run in job.runs.items()
         if run.state is RunState.WAITING and not job.holds(run)
     )

@@ -49,7 +49,7 @@ def decide_hint(job: Job, hint: Hint, *, now: float, write_id: str, deferral: De
         return Drop("JOB_CANCELLED")
     run = job.runs.get(hint.slot_id)
     if run is not None and run.state is RunState.RUNNING:
-        return _time_out(hint, run, now)
+        return _time_out(job, hint, run, now)
     if run is not None:
         return _fire(job, hint, run, now=now, write_id=write_id, deferral=deferral)
     if job.next_slot is not None and hint.slot_id == slot_id(job.next_slot) and hint.attempt == 1:
@@ -64,7 +64,7 @@ def _early(due_at: int, now: float) -> Wait | Resend | None:
 
 
 def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, deferral: Deferral | None) -> Decision:
-    if run.state is not RunState.WAITING or hint.attempt != run.attempt + 1:
+    if run.state is not RunState.WAITING or hint.attempt != run.current_attempt:
         return Drop("NOT_WAITING")
     if job.holds(run):
         return Drop("PAUSED")
@@ -81,11 +81,11 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, de
     return Write(job=row, reason="STARTED", hints=_deadline_hint(row, hint.slot_id), starts=hint.slot_id)
 
 
-def _time_out(hint: Hint, run: ActiveRun, now: float) -> Decision:
+def _time_out(job: Job, hint: Hint, run: ActiveRun, now: float) -> Decision:
     """The hint for a running attempt is that of its deadline, or a copy of the one that started it."""
     if hint.attempt != run.attempt or run.deadline_at is None or run.worker_id is not None:
         return Drop("NOT_WAITING")
-    return _early(run.deadline_at, now) or Overdue(hint.slot_id, run)
+    return _early(run.deadline_at, now) or Overdue(hint.slot_id, job)
 
 
 def _deadline_hint(row: Job, slot: str) -> tuple[Due, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from functions.domain.decision import Drop, Due, Write, next_hint, waiting_hints, with_attention, with_run, without_run
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
-from functions.domain.ids import slot_instant
+from functions.domain.ids import MAX_ATTEMPTS, slot_instant
 from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
 from functions.domain.outcome import TargetAnswer
-from functions.domain.retry import Failure, RetryPolicy, Uniform
+from functions.domain.retry import POISON_AT, Failure, RetryDecision, RetryPolicy, Uniform
+from functions.domain.silence import broken
 
 _OUTCOMES = {
     ExecutionStatus.COMPLETED: Outcome.COMPLETED,
@@ -20,22 +22,50 @@ _OUTCOMES = {
 }
 
 
+UNSPENT = {
+    "NOT_STARTED": "The state machine had no room for the attempt.",
+    "CIRCUIT_OPEN": "The target's circuit opened before the call.",
+}
+"""Reasons of attempts that ended without a call and were no fault of their target, and what to say of each. Such an
+attempt takes its number with it, and its run may make one more for it."""
+
+
+def attempts_before(run: ActiveRun, policy: RetryPolicy) -> tuple[int, ...]:
+    """The attempts whose errors tell whether that of the running one is poison; none where they cannot matter.
+
+    They are counted from the last one that a caller asked for.
+    """
+    first = run.attempt - POISON_AT + 1
+    if not policy.poison_detection or first < max(1, run.asked_attempt) or run.attempt >= run.attempt_limit:
+        return ()
+    return tuple(range(first, run.attempt))
+
+
+def _is_poison(error: ExecutionError | None, before: Sequence[ExecutionError | None]) -> bool:
+    """Whether this error and each of the attempts before, as `attempts_before` names them, are one and the same."""
+    return bool(before) and error is not None and error.code not in UNSPENT and all(one == error for one in before)
+
+
 def judge(
-    job_id: str,
+    job: Job,
     slot: str,
-    run: ActiveRun,
     answer: TargetAnswer,
     *,
-    policy: RetryPolicy,
+    before: Sequence[ExecutionError | None],
     now: float,
     write_id: str,
     uniform: Uniform,
 ) -> Execution:
-    """The history row for the answer to a running attempt. The instant of a retry is drawn here, and only here."""
+    """The history row for the answer to the attempt that runs in `slot`.
+
+    The instant of a retry is drawn here, and only here.
+    `before`: the errors of `attempts_before`.
+    """
+    run = job.runs[slot]
     final, next_retry_at, reason = True, None, None
     if answer.status is not ExecutionStatus.COMPLETED:
         code = answer.error.code if answer.error else "TARGET_ERROR"
-        next_retry_at, reason = policy.decide(
+        decision = job.defined.retry.decide(
             Failure(code, answer.retryable, answer.retry_after),
             attempt=run.attempt,
             attempt_limit=run.attempt_limit,
@@ -43,9 +73,12 @@ def judge(
             now=now,
             uniform=uniform,
         )
+        if decision.next_retry_at is not None and _is_poison(answer.error, before):
+            decision = RetryDecision(None, "POISON")
+        next_retry_at, reason = decision
         final = next_retry_at is None
     return Execution(
-        job_id=job_id,
+        job_id=job.id,
         slot_id=slot,
         attempt=run.attempt,
         status=answer.status,
@@ -64,9 +97,23 @@ def judge(
     )
 
 
-def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
-    """The history row for an attempt whose owner died: an attempt spent, repeated without backoff."""
-    final = run.attempt >= run.attempt_limit
+def lost(
+    job_id: str,
+    slot: str,
+    run: ActiveRun,
+    *,
+    before: Sequence[ExecutionError | None],
+    now: float,
+    write_id: str,
+    message: str,
+) -> Execution:
+    """The history row for an attempt whose owner died: an attempt spent, repeated without backoff.
+
+    `before`: the errors of `attempts_before`. What kills its process each time is poison as any other error is.
+    """
+    error = ExecutionError(code="WORKER_LOST", message=message)
+    exhausted, poison = run.attempt >= run.attempt_limit, _is_poison(error, before)
+    final = exhausted or poison
     return Execution(
         job_id=job_id,
         slot_id=slot,
@@ -78,13 +125,37 @@ def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -
         started_at=run.started_at,
         completed_at=round(now, 3),
         next_retry_at=None if final else math.ceil(now),
-        reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
+        reason="RETRIES_EXHAUSTED" if exhausted else "POISON" if poison else "RETRY_SCHEDULED",
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
         worker_id=run.worker_id,
-        error=ExecutionError(
-            code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."
-        ),
+        error=error,
+    )
+
+
+def put_off(
+    job_id: str, slot: str, run: ActiveRun, reason: str, *, until: int | None, now: float, write_id: str
+) -> Execution:
+    """The history row for an attempt that was started and then not made, for a reason of UNSPENT.
+
+    Another follows at `until`, unless that is None: after the start there are only ends, so it is another number.
+    """
+    final = until is None or run.attempt >= MAX_ATTEMPTS
+    return Execution(
+        job_id=job_id,
+        slot_id=slot,
+        attempt=run.attempt,
+        status=ExecutionStatus.FAILED,
+        final=final,
+        fence=run.fence,
+        write_id=write_id,
+        started_at=run.started_at,
+        completed_at=round(now, 3),
+        next_retry_at=None if final else until,
+        reason=reason,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
+        error=ExecutionError(code=reason, message=UNSPENT[reason]),
     )
 
 
@@ -107,7 +178,7 @@ def ended_from_outside(
     return Execution(
         job_id=job_id,
         slot_id=slot,
-        attempt=run.attempt if running else run.attempt + 1,
+        attempt=run.current_attempt,
         status=status,
         final=True,
         fence=run.fence,
@@ -150,10 +221,13 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
     instant = int(now)
     if execution.final:
         row = replace(without_run(job, slot), last_run=_last_run(execution, now=instant))
+        if execution.status is ExecutionStatus.COMPLETED:
+            row = replace(row, silence=broken(row.silence, at=int(execution.completed_at), next_due=row.next_due))
     else:
         waiting = replace(
             run,
             state=RunState.WAITING,
+            attempt_limit=run.attempt_limit + (execution.reason in UNSPENT),
             due_at=execution.next_retry_at,
             lease_expires_at=None,
             started_at=None,
@@ -179,9 +253,8 @@ def released(job: Job, now: int) -> Job:
 
 
 def _is_about(run: ActiveRun, execution: Execution) -> bool:
-    if run.state is RunState.RUNNING:
-        return run.attempt == execution.attempt
-    return execution.final and run.attempt + 1 == execution.attempt
+    """Only an end takes the number of an attempt that has not started."""
+    return run.current_attempt == execution.attempt and (run.state is RunState.RUNNING or execution.final)
 
 
 def _last_run(execution: Execution, *, now: int) -> LastRun:

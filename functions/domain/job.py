@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
+from functions.domain.silence import Silence
 
 HINT_SLACK = 30
 """Seconds after which somebody looks at what should have happened by a hint."""
@@ -74,6 +75,8 @@ class ActiveRun:
     """Runs although the job is paused: a caller asked for it."""
     forced: bool = False
     """The next attempt was asked for by a caller: no retry window ends it."""
+    asked_attempt: int = 0
+    """The last attempt that a caller asked for by a forced retry: poison is counted from it on; 0 for none."""
     started_by: str | None = None
     """writeId of the start that made this RUNNING: evidence of an own write."""
     waits_for: str | None = None
@@ -95,6 +98,11 @@ class ActiveRun:
             return (self.due_at or now) + HINT_SLACK
         waited = now - (self.deferred_at or now)
         return now + min(max(waited, WAIT_LOOK), WAIT_LOOK_MAX)
+
+    @property
+    def current_attempt(self) -> int:
+        """The number of the attempt that runs, or of the one that a run which waits starts next."""
+        return self.attempt if self.state is RunState.RUNNING else self.attempt + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +169,8 @@ class Job:
     cancelled: bool = False
     deleted_at: int | None = None
     last_run: LastRun | None = None
+    silence: Silence | None = None
+    """The silence alarm; None where the job has none, or none any more."""
 
     @property
     def defined(self) -> Definition:
@@ -189,6 +199,11 @@ class Job:
             and self.has_active
         )
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the silence alarm was raised and no success has come since."""
+        return self.silence is not None and self.silence.alerted
+
     def holds(self, run: ActiveRun) -> bool:
         """Whether the pause keeps this waiting run back."""
         return self.paused and not run.manual
@@ -212,9 +227,11 @@ class Job:
         if self.next_due is not None and not self.paused and not self.next_waits:
             looks.append(self.next_due + HINT_SLACK)
         bounds = [look for look in looks if look is not None]
-        if bounds:
-            return min(bounds)
-        return now + HINT_SLACK if self.gap is not None else None
+        if not bounds and self.gap is not None:
+            bounds.append(now + HINT_SLACK)
+        if self.silence is not None and self.silence.due_at is not None:
+            bounds.append(self.silence.due_at)
+        return min(bounds, default=None)
 
     @property
     def status(self) -> JobStatus:

@@ -11,6 +11,13 @@ from typing import Any, NamedTuple
 Uniform = Callable[[float, float], float]
 """`random.uniform`, or a test's own."""
 
+_LARGEST_GROWTH = 700
+"""Natural logarithm of the largest factor that a float holds, nearly: even the smallest delay has reached its cap."""
+
+
+POISON_AT = 3
+"""Attempts in a row with the same error after which a run with `poisonDetection` is given up."""
+
 
 class BackoffStrategy(enum.StrEnum):
     EXPONENTIAL = "exponential"
@@ -49,10 +56,12 @@ class RetryPolicy:
     non_retryable_errors: frozenset[str] = frozenset()
     retry_window_seconds: int | None = None
     """No retry starts later than the slot plus this."""
+    poison_detection: bool = False
+    """The same error POISON_AT times in a row is final."""
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> RetryPolicy:
-        """Read a stored `retryConfig`; what it leaves out is the default."""
+        """Read the fields of a `retryConfig`; what they leave out is the default of docs/http-api.md."""
         window = config.get("retryWindowSeconds")
         return cls(
             max_retries=int(config.get("maxRetries", 3)),
@@ -64,6 +73,7 @@ class RetryPolicy:
             retryable_errors=frozenset(config.get("retryableErrors", ())),
             non_retryable_errors=frozenset(config.get("nonRetryableErrors", ())),
             retry_window_seconds=None if window is None else int(window),
+            poison_detection=bool(config.get("poisonDetection", False)),
         )
 
     def delay(self, retry: int, *, uniform: Uniform, retry_after: int | None = None) -> int:
@@ -85,7 +95,9 @@ class RetryPolicy:
             return min(initial, cap)
         if self.backoff_strategy is BackoffStrategy.LINEAR:
             return min(initial * retry, cap)
-        if self.multiplier > 1 and (retry - 1) * math.log(self.multiplier) > math.log(max(cap / initial, 1.0)):
+        # In logarithms, of each by itself: neither the power nor the quotient can overflow.
+        growth = (retry - 1) * math.log(self.multiplier)
+        if growth > min(math.log(max(cap, initial)) - math.log(initial), _LARGEST_GROWTH):
             return cap
         return min(initial * self.multiplier ** (retry - 1), cap)
 

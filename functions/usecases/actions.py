@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from functions.domain.caller import Caller
@@ -21,11 +22,13 @@ from functions.domain.errors import ConflictError, NotFoundError, PreconditionFa
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import execution_id as attempt_id
 from functions.domain.ids import parse_execution_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job, RunState
+from functions.domain.path import PathKind, path_of
+from functions.domain.step import step_of
 from functions.usecases.executor import follow
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
 from functions.usecases.services import Services
-from functions.usecases.writing import TRIES, Applied, apply, send
+from functions.usecases.writing import TRIES, Applied, apply, ruled, send
 
 
 def pause_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
@@ -53,24 +56,33 @@ def execute_job(
     """Run the job now, beside its schedule. Raises ConflictError where the overlap policy has no room for the run."""
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
-    slot, replayed = services.new_manual_slot_id(now), False
-    claim = None
-    if key is not None:
-        claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[slot], now=now)
-        slot, replayed = claim.ids[0], claim.replayed
-    if replayed and _has_run(services, job, slot):
-        return job
+    with _claimed(services, key, services.new_manual_slot_id(now), now=now) as (slot, replayed):
+        if replayed and _has_run(services, job, slot):
+            return job
 
-    def decide(row: Job, mark: str) -> Write | Drop:
-        if row is not job and _has_run(services, row, slot):
-            return Drop("REQUESTED_ALREADY")
-        return decide_execute(row, slot, now=now, write_id=mark)
+        def decide(row: Job, mark: str) -> Write | Drop:
+            if row.seq != job.seq and _has_run(services, row, slot):
+                return Drop("REQUESTED_ALREADY")
+            return decide_execute(row, slot, now=now, write_id=mark)
 
+        decided = apply(services, job, _as_allowed(caller, if_match, decide))
+    return _done(services, job, decided)
+
+
+@contextlib.contextmanager
+def _claimed(services: Services, key: IdempotencyKey | None, made: str, *, now: float) -> Iterator[tuple[str, bool]]:
+    """Keep the id of what the request makes under its key, if it has one, unless the block refuses the request.
+
+    Gives the id that is kept, and whether an earlier request kept it.
+    """
+    if key is None:
+        yield made, False
+        return
+    claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[made], now=now)
     try:
-        return _done(services, job, apply(services, job, _as_allowed(caller, if_match, decide)))
+        yield claim.ids[0], claim.replayed
     except (ConflictError, NotFoundError, PreconditionFailedError):
-        if key is not None and claim is not None and not replayed:
-            services.idempotency.release(key.scope, key.key, claim)
+        services.idempotency.release(key.scope, key.key, claim)
         raise
 
 
@@ -96,21 +108,13 @@ def retry_job(
     """
     job = _ended(services, _changeable(services, caller, job_id, if_match))
     now = services.clock.now()
-    claim = None
-    if key is not None:
-        ids = [_next_attempt(job, now)]
-        claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=ids, now=now)
-        if claim.replayed and _was_retried(services, job, claim.ids[0]):
-            return job
     decide = _as_allowed(
         caller, if_match, lambda row, mark: decide_retry(row, delay=delay_seconds, now=now, write_id=mark)
     )
-    try:
+    with _claimed(services, key, _next_attempt(services, job, now), now=now) as (execution, replayed):
+        if replayed and _was_retried(services, job, execution):
+            return job
         decided = apply(services, job, decide)
-    except (ConflictError, NotFoundError, PreconditionFailedError):
-        if key is not None and claim is not None:
-            services.idempotency.release(key.scope, key.key, claim)
-        raise
     return _done(services, job, decided)
 
 
@@ -118,16 +122,16 @@ def _ended(services: Services, job: Job) -> Job:
     """The row without the waiting runs that history has ended, by somebody who died before the row followed (A11)."""
     for slot, run in job.runs.items():
         if run.state is RunState.WAITING and run.attempt > 0:
-            stored = services.history.get(job.id, slot, run.attempt + 1)
+            stored = services.history.get(job.id, slot, run.current_attempt)
             if stored is not None:
                 job = follow(services, job, stored, fence=run.fence)
     return job
 
 
-def _next_attempt(job: Job, now: float) -> str:
+def _next_attempt(services: Services, job: Job, now: float) -> str:
     """The id of the execution that a forced retry would make of this row; the job's own where it would make none."""
     try:
-        due = decide_retry(job, delay=0, now=now, write_id="").hints[0]
+        due = decide_retry(ruled(services, job), delay=0, now=now, write_id="").hints[0]
     except ConflictError:
         return job.id
     return attempt_id(job.id, due.slot_id, due.attempt)
@@ -139,7 +143,7 @@ def _was_retried(services: Services, job: Job, execution: str) -> bool:
     if key is None:
         return False
     run = job.runs.get(key.slot_id)
-    if run is not None and (run.attempt >= key.attempt or (run.manual and run.attempt + 1 == key.attempt)):
+    if run is not None and (run.attempt >= key.attempt or (run.manual and run.current_attempt == key.attempt)):
         return True
     return services.history.get(*key) is not None
 
@@ -177,6 +181,8 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
         if isinstance(decided, Drop):
             return job if job.cancelled else load_job(services, job.id)
         disarm_replaced(services, decided)
+        for slot in decided.before.runs:
+            _stop(services, decided.before, slot)
         cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
         return cleared.job if isinstance(cleared, Applied) else decided.job
     raise UnavailableError("The job changed while it was being cancelled: try again.")
@@ -204,7 +210,7 @@ def cancel_execution(services: Services, caller: Caller, execution_id: str) -> E
     except NotFoundError:
         raise NotFoundError(f"There is no execution {execution_id}.") from None
     run = job.runs.get(key.slot_id)
-    if run is None or not _is_attempt(run, key.attempt):
+    if run is None or run.current_attempt != key.attempt:
         return _ended_already(services.history.get(*key), execution_id)
     stored = services.history.record(
         ended_from_outside(
@@ -218,11 +224,21 @@ def cancel_execution(services: Services, caller: Caller, execution_id: str) -> E
         )
     )
     follow(services, job, stored, fence=run.fence)
+    if stored.status is ExecutionStatus.CANCELLED:
+        _stop(services, job, key.slot_id)
     return _ended_already(stored, execution_id)
 
 
-def _is_attempt(run: ActiveRun, attempt: int) -> bool:
-    return attempt == (run.attempt if run.state is RunState.RUNNING else run.attempt + 1)
+def _stop(services: Services, job: Job, slot: str) -> None:
+    """End the state machine's execution of a running attempt, best effort: its steps find the run gone in any case.
+
+    By the definition as it is now: one that runs in the machine since before a change goes on in vain.
+    """
+    run, definition = job.runs[slot], job.definition
+    if definition is None or run.state is not RunState.RUNNING:
+        return
+    if path_of(definition).kind is PathKind.STATE_MACHINE:
+        services.workflows.stop(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
 
 
 def _ended_already(execution: Execution | None, execution_id: str) -> Execution:

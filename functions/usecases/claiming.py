@@ -11,12 +11,12 @@ from functions.domain.caller import Caller
 from functions.domain.claims import Held, decide_claim
 from functions.domain.decision import Drop, Expired, Write
 from functions.domain.dispatch import worker_queue
-from functions.domain.ending import judge
 from functions.domain.errors import CorruptDefinitionError, NotFoundError, UnavailableError
 from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id
 from functions.domain.job import ActiveRun, Job, RunState
 from functions.domain.worker import Worker
 from functions.usecases.executor import expire, follow, unreadable_payload
+from functions.usecases.judging import judged
 from functions.usecases.services import Polls
 from functions.usecases.writing import TRIES, Applied, apply
 
@@ -190,17 +190,6 @@ def _readable(polls: Polls, applied: Applied, key: ExecutionKey) -> Claimed | No
     if answer is None:
         return Claimed(job, key.slot_id)
     run = job.runs[key.slot_id]
-    execution = polls.history.record(
-        judge(
-            job.id,
-            key.slot_id,
-            run,
-            answer,
-            policy=job.defined.retry,
-            now=polls.clock.now(),
-            write_id=polls.new_write_id(),
-            uniform=polls.uniform,
-        )
-    )
+    execution = polls.history.record(judged(polls, job, key.slot_id, answer))
     follow(polls, job, execution, fence=run.fence)
     return None

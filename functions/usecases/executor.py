@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 
-from functions.domain.claims import timed_out
+from functions.domain.claims import no_report
 from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait
 from functions.domain.definition import Completion
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, expired, judge
+from functions.domain.ending import decide_end, expired, put_off
+from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
-from functions.domain.job import ActiveRun, Job
+from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.usecases.services import Engine, Executor
+from functions.domain.path import DIRECT_SECONDS, PathKind, path_of
+from functions.domain.step import step_of
+from functions.usecases.judging import judged
+from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.writing import Applied, apply, send
 
-LONGEST_ACCEPTANCE = 60
-"""Seconds a target that reports its outcome later has for accepting the call."""
 _LOOKS = 3
 """Times an early hint waits and looks again before it is sent once more."""
+_BUSY_SECONDS = (5.0, 60.0)
+"""How long an attempt waits that the state machine had no room for, at random: it takes 300 starts a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Handled:
     """Seconds from the instant the attempt was due to its start."""
 
 
-def handle_hint(executor: Executor, hint: Hint) -> Handled:
+def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a line a decision
     """Do what the hint names, if it is still due.
 
     Raises CorruptDefinitionError or UnavailableError, and whatever the platform raises: the message comes again.
@@ -64,13 +69,16 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     slot = decision.write.starts
     started_at = decision.job.runs[slot].started_at
     lateness = None if started_at is None else started_at - _due_at(decision.before, slot)
+    way = path_of(decision.job.defined)
+    if way.kind is PathKind.STATE_MACHINE:
+        return Handled(way.reason, _hand_over(executor, decision.job, slot), lateness)
     return Handled(decision.write.reason, _execute(executor, decision.job, slot), lateness)
 
 
 def _end(executor: Executor, job: Job, decision: Expired | Overdue) -> Handled:
     if isinstance(decision, Expired):
         return Handled("RETRY_WINDOW_OVER", expire(executor, job, decision))
-    return Handled("DEADLINE_OVER", time_out(executor, job, decision.slot_id, decision.run))
+    return Handled("DEADLINE_OVER", time_out(executor, decision.job, decision.slot_id))
 
 
 def _due_at(before: Job, slot: str) -> int:
@@ -82,8 +90,51 @@ def _due_at(before: Job, slot: str) -> int:
 
 def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
     """Call the target and record what came of it; None where it accepted and will report the outcome itself."""
+    answer = _call(executor, job, slot, timeout_seconds=min(job.defined.timeout_seconds, DIRECT_SECONDS))
+    if job.defined.completion is Completion.CALLBACK and answer.status is ExecutionStatus.COMPLETED:
+        return None
+    execution = executor.history.record(judged(executor, job, slot, answer))
+    follow(executor, job, execution, fence=job.runs[slot].fence)
+    return execution
+
+
+def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
+    """Have the state machine run the attempt; the history row of one that was certainly not started.
+
+    One that may have been is the lease's matter.
+    """
     run, definition = job.runs[slot], job.defined
-    callback = definition.completion is Completion.CALLBACK
+    try:
+        executor.workflows.start(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
+    except UnavailableError:
+        return None
+    except NotStartedError as error:
+        refusal = error
+    else:
+        return None
+    if refusal.busy:
+        now = executor.clock.now()
+        until = math.ceil(now + executor.uniform(*_BUSY_SECONDS))
+        over = definition.retry.is_over(slot_instant(slot), now=until)
+        mark = executor.new_write_id()
+        row = put_off(job.id, slot, run, "NOT_STARTED", until=None if over else until, now=now, write_id=mark)
+    else:
+        problem = ExecutionError(code="NOT_STARTED", message=f"The state machine did not take the attempt: {refusal}")
+        row = judged(executor, job, slot, TargetAnswer(status=ExecutionStatus.FAILED, error=problem))
+    execution = executor.history.record(row)
+    follow(executor, job, execution, fence=run.fence)
+    return execution
+
+
+def attempt(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None = None) -> Execution:
+    """Call the target of the running attempt, within the job's timeout unless another is given, and put its history
+    row, which is the decision about it. Returns the row that is stored. Raises CorruptDefinitionError."""
+    answer = _call(attempts, job, slot, timeout_seconds=timeout_seconds)
+    return attempts.history.record(judged(attempts, job, slot, answer))
+
+
+def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None) -> TargetAnswer:
+    run, definition = job.runs[slot], job.defined
     invocation = Invocation(
         job_id=job.id,
         slot_id=slot,
@@ -92,26 +143,10 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
         attempt=run.attempt,
         scheduled_for=slot_instant(slot),
         payload=definition.payload,
-        timeout_seconds=min(definition.timeout_seconds, LONGEST_ACCEPTANCE) if callback else definition.timeout_seconds,
-        callback_token=run.started_by if callback else None,
+        timeout_seconds=timeout_seconds or definition.timeout_seconds,
+        callback_token=run.started_by if definition.completion is Completion.CALLBACK else None,
     )
-    answer = unreadable_payload(definition.payload) or executor.targets.call(invocation, dict(definition.target))
-    if callback and answer.status is ExecutionStatus.COMPLETED:
-        return None
-    execution = executor.history.record(
-        judge(
-            job.id,
-            slot,
-            run,
-            answer,
-            policy=definition.retry,
-            now=executor.clock.now(),
-            write_id=executor.new_write_id(),
-            uniform=executor.uniform,
-        )
-    )
-    follow(executor, job, execution, fence=run.fence)
-    return execution
+    return unreadable_payload(definition.payload) or attempts.targets.call(invocation, dict(definition.target))
 
 
 def unreadable_payload(payload: str) -> TargetAnswer | None:
@@ -134,12 +169,10 @@ def expire(engine: Engine, job: Job, decision: Expired) -> Execution:
     return execution
 
 
-def time_out(engine: Engine, job: Job, slot: str, run: ActiveRun) -> Execution:
-    """End an attempt whose report did not come in time; returns what history has of it."""
-    execution = engine.history.record(
-        timed_out(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id(), uniform=engine.uniform)
-    )
-    follow(engine, job, execution, fence=run.fence)
+def time_out(engine: Engine, job: Job, slot: str) -> Execution:
+    """End the running attempt whose report did not come in time; returns what history has of it."""
+    execution = engine.history.record(judged(engine, job, slot, no_report(job)))
+    follow(engine, job, execution, fence=job.runs[slot].fence)
     return execution
 
 

@@ -102,7 +102,7 @@ def active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
     return ActiveExecution(
         job_id=job.id,
         slot_id=slot,
-        attempt=run.attempt if running else run.attempt + 1,
+        attempt=run.current_attempt,
         status=ExecutionStatus.RUNNING if running else ExecutionStatus.QUEUED,
         fence=run.fence,
         started_at=run.started_at,

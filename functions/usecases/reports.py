@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from functions.domain.caller import Caller
 from functions.domain.claims import Holder, is_same_report, is_too_late, report_mark, running
-from functions.domain.ending import judge
 from functions.domain.errors import ConflictError, NotFoundError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import ExecutionKey, parse_execution_id
@@ -14,6 +13,7 @@ from functions.domain.job import ActiveRun, Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.progress import Progress
 from functions.usecases.executor import follow, time_out
+from functions.usecases.judging import judged
 from functions.usecases.services import Services
 
 
@@ -35,19 +35,9 @@ def end_execution(
     found = _find(services, caller, execution, holder)
     if found.run is None:
         return _as_recorded(services, found.key, holder, answer)
-    run, job, now = found.run, found.job, services.clock.now()
-    recorded = services.history.record(
-        judge(
-            job.id,
-            found.key.slot_id,
-            run,
-            answer,
-            policy=job.defined.retry,
-            now=now,
-            write_id=report_mark(holder.token) if holder.token is not None else services.new_write_id(),
-            uniform=services.uniform,
-        )
-    )
+    run, job = found.run, found.job
+    mark = None if holder.token is None else report_mark(holder.token)
+    recorded = services.history.record(judged(services, job, found.key.slot_id, answer, write_id=mark))
     follow(services, job, recorded, fence=run.fence)
     if not is_same_report(recorded, holder, answer):
         raise _ended(recorded)
@@ -76,7 +66,7 @@ def _find(services: Services, caller: Caller, execution: str, holder: Holder) ->
     if run is None or not holder.holds(run):
         return _Reported(key, job, None)
     if is_too_late(run, services.clock.now()):
-        time_out(services, job, key.slot_id, run)
+        time_out(services, job, key.slot_id)
         return _Reported(key, job, None)
     return _Reported(key, job, run)
 

@@ -12,12 +12,15 @@ from functions.ports import (
     Clock,
     IdempotencyKeys,
     JobStore,
+    JobTypes,
     Owners,
     ProgressBoard,
+    RetryConfigs,
     RunHistory,
     Targets,
     Timetable,
     Workers,
+    Workflows,
 )
 
 
@@ -29,6 +32,7 @@ class Engine:
     history: RunHistory
     timetable: Timetable
     clock: Clock
+    types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
     uniform: Uniform = random.uniform
 
@@ -47,12 +51,21 @@ class Services(Polls):
     progress: ProgressBoard
     idempotency: IdempotencyKeys
     owners: Owners
+    retry_configs: RetryConfigs
+    workflows: Workflows
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Executor(Engine):
-    """What executing an attempt needs besides."""
+class Attempts(Engine):
+    """What calling a target, and recording what came of it, needs besides."""
 
     targets: Targets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor(Attempts):
+    """What starting an attempt needs besides."""
+
+    workflows: Workflows

@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from functions.domain.claims import is_overdue, timed_out
+from functions.domain.claims import is_overdue, no_report
 from functions.domain.decision import Drop, Due, Write, waiting_hints
-from functions.domain.ending import lost
 from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, quarantined
 from functions.usecases.executor import follow
+from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Engine
 from functions.usecases.writing import Applied, apply, send
 
@@ -23,6 +23,8 @@ MAX_ACTS = 5_000
 """Jobs a tick wakes or repairs at most. Those it only looks at do not count: a lease that is over may stand behind
 thousands of jobs that wait for the queues to empty."""
 _PARALLEL = 8
+_GOES_ON = ("RECOVERED", "SILENT")
+"""After these the visit looks at the rest of the row."""
 
 
 @dataclass(slots=True)
@@ -97,7 +99,7 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
     if job is None:
         return "NO_SUCH_JOB"
     done, sent = "WATCHED", frozenset[Due]()
-    for _ in range(len(job.runs) + 1):
+    for _ in range(len(job.runs) + 2):
 
         def decide(row: Job, _: str, sent: frozenset[Due] = sent) -> Write | Recover | Quarantine | Drop:
             return decide_visit(row, now=engine.clock.now(), feeding=feeding, sent=sent)
@@ -105,30 +107,33 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
         decision: Applied | Recover | Quarantine | Drop = apply(engine, job, decide)
         if isinstance(decision, Recover):
             waited = waiting_hints(job)
-            job = follow(engine, job, _recover(engine, job.id, decision), fence=decision.run.fence)
+            job = follow(engine, job, _recover(engine, job, decision), fence=decision.run.fence)
             done, sent = "RECOVERED", sent | frozenset(waiting_hints(job)).difference(waited)
             continue
         if isinstance(decision, Quarantine):
             return _quarantine(engine, job, decision)
         if isinstance(decision, Drop):
-            return done if done == "RECOVERED" else decision.reason
+            return done if done in _GOES_ON else decision.reason
+        if decision.write.reason in _GOES_ON:
+            job, done = decision.job, decision.write.reason
+            continue
         send(engine, decision.job, decision.write.hints)
         return decision.write.reason
     return done
 
 
-def _recover(engine: Engine, job_id: str, decision: Recover) -> Execution:
+def _recover(engine: Engine, job: Job, decision: Recover) -> Execution:
     """The history row of an attempt whose lease is over: what its owner recorded, or else WORKER_LOST."""
     slot, run = decision.slot_id, decision.run
-    recorded = engine.history.get(job_id, slot, run.attempt)
+    recorded = engine.history.get(job.id, slot, run.attempt)
     if recorded is not None:
         return recorded
     if is_overdue(run, engine.clock.now()):
-        defined = engine.jobs.get(job_id)
+        defined = engine.jobs.get(job.id)
         if defined is not None and defined.definition is not None:  # one that cannot be read: lost, not timed out
-            mark, now = engine.new_write_id(), engine.clock.now()
-            return engine.history.record(timed_out(defined, slot, run, now=now, write_id=mark, uniform=engine.uniform))
-    return engine.history.record(lost(job_id, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
+            job = replace(job, definition=defined.definition)
+            return engine.history.record(judged(engine, job, slot, no_report(job)))
+    return engine.history.record(judged_lost(engine, job, slot, run))
 
 
 def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from functions.domain.decision import Due, Write
-from functions.domain.errors import HintNotSentError, LostRaceError, UnavailableError
+from functions.domain.errors import LostRaceError, UnavailableError
 from functions.domain.hint import Hint
 from functions.domain.job import Job
 from functions.ports import ArmedHint
@@ -32,14 +32,22 @@ class Applied:
     write: Write
 
 
+def ruled(engine: Engine, job: Job) -> Job:
+    """The job with its definition under the configuration of its type, as everything that decides takes it."""
+    if job.definition is None:
+        return job
+    return replace(job, definition=job.definition.under(engine.types.get(job.definition.type)))
+
+
 def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other]) -> Applied | Other:
     """Decide from `job` and write; whoever loses the race decides again from the row that won it.
 
-    `decide` gets the row and the write's fresh mark. What it returns besides a Write is returned as it is.
+    `decide` gets the row, `ruled`, and the write's fresh mark. What it returns besides a Write is returned as it is.
     Raises UnavailableError after five lost races, or when the row is gone.
     """
     for _ in range(TRIES):
         mark = engine.new_write_id()
+        job = ruled(engine, job)
         decision = decide(job, mark)
         if not isinstance(decision, Write):
             return decision
@@ -64,7 +72,7 @@ def _is_own(current: Job, mark: str) -> bool:
 
 
 def send_all(engine: Engine, jobs: Iterable[tuple[Job, Iterable[Due]]]) -> None:
-    """Send the hints of many jobs together. Those that cannot be sent are brought by the sweep."""
+    """Send the hints of many jobs' writes together. Those that cannot be sent are brought by the sweep."""
     hints = [
         ArmedHint(Hint(job.id, due.slot_id, due.attempt), due.due_at, job.priority)
         for job, dues in jobs
@@ -75,11 +83,5 @@ def send_all(engine: Engine, jobs: Iterable[tuple[Job, Iterable[Due]]]) -> None:
 
 
 def send(engine: Engine, job: Job, hints: Iterable[Due]) -> None:
-    """Send the hints of a write that applied. One that cannot be sent is brought by the sweep."""
-    priority = job.priority
-    for due in hints:
-        hint = Hint(job.id, due.slot_id, due.attempt)
-        try:
-            engine.timetable.arm(hint, due_at=due.due_at, priority=priority)
-        except HintNotSentError:
-            continue
+    """Send the hints of one write that applied."""
+    send_all(engine, [(job, hints)])

@@ -13,18 +13,24 @@ from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.adapters.dynamodb_progress import DynamoDbProgress
+from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
+from functions.adapters.eventbridge import EventBridgeBus
 from functions.adapters.sqs_dead_letters import SqsDeadLetters
+from functions.adapters.state_machine import StateMachine
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from tests.fakes import (
     FakeClock,
     FakeDeadLetters,
+    FakeEventBus,
     FakeTimetable,
+    FakeWorkflows,
     InMemoryHistory,
     InMemoryIdempotencyKeys,
     InMemoryJobs,
     InMemoryOwners,
     InMemoryProgress,
+    InMemoryRetryConfigs,
     InMemoryWorkers,
 )
 from tests.faults import Faults
@@ -50,7 +56,7 @@ def platform(request: pytest.FixtureRequest) -> Iterator[Aws | None]:
 def faults(platform: Aws | None) -> Faults:
     faults = Faults()
     if platform is not None:
-        for client in (platform.dynamodb, platform.sqs, platform.scheduler):
+        for client in (platform.dynamodb, platform.sqs, platform.scheduler, platform.states, platform.events):
             faults.watch(client)
     return faults
 
@@ -101,6 +107,30 @@ def idempotency(platform: Aws | None, faults: Faults) -> Any:
 
 
 @pytest.fixture
+def retry_configs(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryRetryConfigs(faults=faults)
+    return DynamoDbRetryConfigs(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def break_config(platform: Aws | None, retry_configs: Any) -> Callable[[str], None]:
+    """Makes a type's configuration unreadable where it is stored."""
+    if platform is None:
+        return retry_configs.broken.add
+
+    def spoil(job_type: str) -> None:
+        platform.dynamodb.update_item(
+            TableName=platform.coordination_table,
+            Key={"kind": {"S": "retry-config"}, "name": {"S": job_type}},
+            UpdateExpression="SET d = :broken",
+            ExpressionAttributeValues={":broken": {"S": '{"maxRetries": "many"}'}},
+        )
+
+    return spoil
+
+
+@pytest.fixture
 def owners(platform: Aws | None, faults: Faults) -> Any:
     if platform is None:
         return InMemoryOwners(faults=faults)
@@ -129,10 +159,24 @@ def dead_letters(platform: Aws | None, faults: Faults) -> Any:
 
 
 @pytest.fixture
+def event_bus(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return FakeEventBus(faults=faults)
+    return EventBridgeBus(platform.events, platform.event_bus)
+
+
+@pytest.fixture
 def timetable(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
     if platform is None:
         return FakeTimetable(clock, faults=faults)
     return make_timetable(platform, clock)
+
+
+@pytest.fixture
+def workflows(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
+    if platform is None:
+        return FakeWorkflows(clock, faults=faults)
+    return StateMachine(lambda: platform.states, arn=platform.machine, clock=clock)
 
 
 def make_timetable(aws: Aws, clock: FakeClock) -> SqsTimetable:

@@ -15,6 +15,7 @@ COORDINATION = "Storage/Coordination.Arn"
 KEY = "Storage/Key.Arn"
 RUN_QUEUES = {"Queues/RunHigh.Arn", "Queues/RunNormal.Arn", "Queues/RunLow.Arn"}
 SCHEDULES = "arn:<Partition>:scheduler:<Region>:<AccountId>:schedule/Hints/Group/*"
+EXECUTIONS_OF_THE_MACHINE = "arn:<Partition>:states:<Region>:<AccountId>:execution:Workflow/Attempts.Name:*"
 ALLOWED_QUEUES = "arn:<Partition>:sqs:<Region>:<AccountId>:gnomon-*"
 ALLOWED_FUNCTIONS = "arn:<Partition>:lambda:<Region>:<AccountId>:function:gnomon-*"
 ALLOWED_SECRETS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon-*"
@@ -33,6 +34,12 @@ TABLE_KEY = {
 }
 SCHEDULING = {"scheduler:CreateSchedule": {SCHEDULES}, "iam:PassRole": {"Hints/Role.Arn"}}
 
+CALLING_TARGETS = {
+    "sqs:SendMessage": {*RUN_QUEUES, ALLOWED_QUEUES},
+    "lambda:InvokeFunction": {"Functions/Jobs/Function.Arn", ALLOWED_FUNCTIONS},
+    "secretsmanager:GetSecretValue": {"Storage/WebhookSecret.Id", ALLOWED_SECRETS},
+}
+
 FUNCTIONS: dict[str, dict[str, set[str]]] = {
     "Api": {
         **TABLE_KEY,
@@ -41,10 +48,11 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "dynamodb:BatchGetItem": {JOBS},
         "dynamodb:PutItem": {JOBS, EXECUTIONS, IDEMPOTENCY, COORDINATION},
         "dynamodb:UpdateItem": {JOBS, COORDINATION},
-        "dynamodb:DeleteItem": {JOBS, IDEMPOTENCY},
+        "dynamodb:DeleteItem": {JOBS, IDEMPOTENCY, COORDINATION},
         "dynamodb:Query": {f"{JOBS}/index/owner", EXECUTIONS, COORDINATION},
         "sqs:SendMessage": RUN_QUEUES,
         "scheduler:DeleteSchedule": {SCHEDULES},
+        "states:StopExecution": {EXECUTIONS_OF_THE_MACHINE},
     },
     "Poll": {
         **TABLE_KEY,
@@ -57,21 +65,28 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
     "Executor": {
         **TABLE_KEY,
         **SCHEDULING,
-        "dynamodb:GetItem": {JOBS},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS},
         "dynamodb:PutItem": {EXECUTIONS},
         "sqs:ReceiveMessage": RUN_QUEUES,
         "sqs:DeleteMessage": RUN_QUEUES,
         "sqs:GetQueueAttributes": RUN_QUEUES,
         "sqs:ChangeMessageVisibility": RUN_QUEUES,
-        "sqs:SendMessage": {*RUN_QUEUES, ALLOWED_QUEUES},
-        "lambda:InvokeFunction": {"Functions/Jobs/Function.Arn", ALLOWED_FUNCTIONS},
-        "secretsmanager:GetSecretValue": {"Storage/WebhookSecret.Id", ALLOWED_SECRETS},
+        "states:StartExecution": {"Workflow/Attempts"},
+        **CALLING_TARGETS,
+    },
+    "Steps": {
+        **TABLE_KEY,
+        **SCHEDULING,
+        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:UpdateItem": {JOBS},
+        "dynamodb:PutItem": {EXECUTIONS},
+        **CALLING_TARGETS,
     },
     "Sweep": {
         **TABLE_KEY,
         **SCHEDULING,
-        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS},
         "dynamodb:PutItem": {EXECUTIONS},
         "dynamodb:Query": {f"{JOBS}/index/attention"},
@@ -88,6 +103,17 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "dynamodb:GetShardIterator": {"Storage/Executions.StreamArn"},
         "dynamodb:ListStreams": {"*"},
         "sqs:SendMessage": {"Queues/DeadLetters.Arn", "Queues/Unreadable.Arn"},
+    },
+    "Lifecycle": {
+        "kms:Decrypt": {KEY},
+        "kms:DescribeKey": {KEY},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:DescribeStream": {"Storage/Jobs.StreamArn"},
+        "dynamodb:GetRecords": {"Storage/Jobs.StreamArn"},
+        "dynamodb:GetShardIterator": {"Storage/Jobs.StreamArn"},
+        "dynamodb:ListStreams": {"*"},
+        "events:PutEvents": {"Events/Bus.Arn"},
+        "sqs:SendMessage": {"Queues/Unreadable.Arn"},
     },
 }
 
@@ -143,7 +169,8 @@ def test_scheduler_may_send_hints_and_call_the_sweep(template: Template) -> None
 def test_there_are_no_other_roles_and_no_other_policies(template: Template) -> None:
     roles = template.of_type("AWS::IAM::Role")
 
-    assert set(roles) == {*(f"Functions/{name}/Role" for name in FUNCTIONS), "Hints/Role", "MinuteSweep/Role"}
+    others = {"Hints/Role", "MinuteSweep/Role", "Workflow/Role"}
+    assert set(roles) == {*(f"Functions/{name}/Role" for name in FUNCTIONS), *others}
     for role in roles.values():
         assert not role.get("ManagedPolicyArns")
         assert not role.get("Policies")
@@ -182,13 +209,15 @@ def test_the_key_is_used_through_its_services_only(template: Template) -> None:
         "Api": {"dynamodb"},
         "Poll": {"dynamodb"},
         "Executor": {"dynamodb", "secretsmanager"},
+        "Steps": {"dynamodb", "secretsmanager"},
         "Sweep": {"dynamodb"},
         "Jobs": {"dynamodb"},
         "DeadLetters": {"dynamodb"},
+        "Lifecycle": {"dynamodb"},
     }
 
 
-@pytest.mark.parametrize("name", ["Api", "Executor", "Sweep"])
+@pytest.mark.parametrize("name", ["Api", "Executor", "Steps", "Sweep"])
 def test_the_role_of_the_hints_goes_to_scheduler_only(template: Template, name: str) -> None:
     (statement,) = [each for each in template.statements(f"Functions/{name}/Role") if each["Action"] == "iam:PassRole"]
 

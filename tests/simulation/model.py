@@ -15,11 +15,15 @@ from functions.domain.ids import is_manual, slot_instant
 from functions.domain.job import Job, JobStatus, Outcome, RunState
 from functions.domain.outcome import Invocation, TargetAnswer
 from tests.simulation.life import Life, Violation, decided, delays, new_period, startable
+from tests.simulation.listening import Listening
 from tests.simulation.punctuality import Punctuality
 from tests.simulation.refusals import refuses, shown
 from tests.simulation.rows import check_row, check_step, must
+from tests.telling import ToldWrongError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.simulation.actors import Actor, Weather
     from tests.simulation.world import World
 
@@ -36,6 +40,7 @@ class Judge:
     def __init__(self) -> None:
         self.lives: dict[str, Life] = {}
         self.time = Punctuality(self)
+        self.silence = Listening(self)
         self.writes = self.runs = 0
         self._answers: dict[tuple[str, str, int], TargetAnswer] = {}
 
@@ -78,6 +83,15 @@ class Judge:
             for slot, run in row.runs.items()
         )
         self.time.changed(life, before, row, actor, now, woken=woken)
+        self.silence.changed(life, before, row, actor, now)
+        self._tell(lambda: life.heard.hear(before, row, now, lambda slot, attempt: life.history.get((slot, attempt))))
+
+    @staticmethod
+    def _tell(listen: Callable[[], None]) -> None:
+        try:
+            listen()
+        except ToldWrongError as wrong:
+            raise Violation("events tell what happened", str(wrong)) from wrong
 
     def _rescheduled(self, life: Life, row: Job, actor: Actor) -> bool:
         document = row.definition.document if row.definition is not None else life.period.document
@@ -270,6 +284,7 @@ class Judge:
     def _closed(self, life: Life) -> None:
         row, now = life.row, self.now
         self.time.closed(life, now)
+        self.silence.closed(life, now)
         for slot, run in row.runs.items():
             lease = run.lease_expires_at
             over = run.state is RunState.RUNNING and lease is not None and lease + 200 < now
@@ -283,6 +298,7 @@ class Judge:
             known = (last.slot_id, last.attempt) in life.history or last.outcome is Outcome.SKIPPED
             must(known, "a final state is in history", life, last)
         self._every_slot(life)
+        self._tell(lambda: life.heard.check(row, life.history.values(), life.gaps.values()))
 
     def _every_slot(self, life: Life) -> None:
         """Slots of each schedule while it was surely in force: run or skipped, or still to come."""

@@ -18,9 +18,13 @@ from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
 from tests.fakes import (
+    FakeClock,
+    FakeJobTypes,
+    FakeWorkflows,
     InMemoryIdempotencyKeys,
     InMemoryOwners,
     InMemoryProgress,
+    InMemoryRetryConfigs,
     InMemoryWorkers,
 )
 from tests.faults import Crash
@@ -66,6 +70,9 @@ class World:
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
         self.workers = InMemoryWorkers(faults=StepFaults(self))
+        self.retry_configs = InMemoryRetryConfigs(faults=StepFaults(self))
+        self.types = FakeJobTypes(self.retry_configs)
+        self.workflows = FakeWorkflows(FakeClock(), faults=StepFaults(self))
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
         self.trace: Callable[[str], None] | None = None
@@ -228,11 +235,14 @@ class World:
             "history": self.history,
             "timetable": self.timetable,
             "clock": ActorClock(self, actor),
+            "types": self.types,
             "new_write_id": lambda: f"w{next(self._marks)}",
         }
 
     def executor(self, actor: Actor) -> Executor:
-        return Executor(**self.engine_ports(actor), targets=SimTargets(self), uniform=actor.choose.uniform)
+        return Executor(
+            **self.engine_ports(actor), targets=SimTargets(self), uniform=actor.choose.uniform, workflows=self.workflows
+        )
 
     def services(self, actor: Actor) -> Services:
         return Services(
@@ -241,6 +251,8 @@ class World:
             owners=self.owners,
             workers=self.workers,
             progress=InMemoryProgress(),
+            retry_configs=self.retry_configs,
+            workflows=self.workflows,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )

@@ -15,13 +15,13 @@ from functions.domain.claims import (
     decide_extend,
     is_same_report,
     no_longer_offered,
+    no_report,
     report_mark,
-    timed_out,
 )
 from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait, Write
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end
-from functions.domain.execution import ExecutionStatus
+from functions.domain.ending import decide_end, judge
+from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import ExecutionKey, slot_id
 from functions.domain.job import Job, RunState
@@ -226,7 +226,7 @@ def test_the_deadline_ends_a_callback_attempt_that_runs() -> None:
     def hint(now: float, attempt: int = 1) -> Any:
         return decide_hint(job, Hint(JOB_ID, SLOT, attempt), now=now, write_id="mark")
 
-    assert hint(NOW + 120) == Overdue(SLOT, run)
+    assert hint(NOW + 120) == Overdue(SLOT, job)
     assert hint(NOW + 119) == Wait(1)
     assert hint(NOW + 60) == Resend(NOW + 120)
     assert hint(NOW + 120, attempt=2) == Drop("NOT_WAITING")
@@ -240,12 +240,12 @@ def test_the_hint_of_a_start_that_comes_twice_ends_nothing(changes: dict[str, An
 
 
 def test_a_time_out_is_retried_by_the_rules() -> None:
-    job = held()
-    run = job.runs[SLOT]
+    def ended(job: Job) -> Execution:
+        return judge(job, SLOT, no_report(job), before=(), now=NOW + 301, write_id="m", uniform=middle)
 
-    execution = timed_out(job, SLOT, run, now=NOW + 301, write_id="m", uniform=middle)
+    execution = ended(held())
     assert (execution.status, execution.final, execution.next_retry_at) == (ExecutionStatus.TIMED_OUT, False, NOW + 311)
     assert execution.error is not None
     assert (execution.error.code, execution.worker_id) == ("TIMEOUT", "w1")
-    strict = replace(job, definition=make_definition(retryConfig={"nonRetryableErrors": ["TIMEOUT"]}, **WORKER))
-    assert timed_out(strict, SLOT, run, now=NOW + 301, write_id="m", uniform=middle).final
+    strict = make_definition(retryConfig={"nonRetryableErrors": ["TIMEOUT"]}, **WORKER)
+    assert ended(replace(held(), definition=strict)).final
