@@ -446,6 +446,7 @@ READ_HERE = {
     "history-stream",
     "jobs",
     "jobs-stream",
+    "jobs-v1",
     "lifecycle-v1",
     "row-definition-v1",
     "step-v1",
