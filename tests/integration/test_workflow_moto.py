@@ -39,7 +39,14 @@ from infra.workflow import definition
 from tests.conftest import REGION
 from tests.driver import SCHEDULER, middle
 from tests.factories import make_job
-from tests.fakes import FakeTargets, FakeTimetable, InMemoryIdempotencyKeys, InMemoryOwners
+from tests.fakes import (
+    FakeJobTypes,
+    FakeTargets,
+    FakeTimetable,
+    InMemoryIdempotencyKeys,
+    InMemoryOwners,
+    InMemoryRetryConfigs,
+)
 from tests.flows import FAILED, OK
 from tests.tables import create_tables
 
@@ -124,10 +131,15 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
             "history": DynamoDbHistory(dynamodb, tables["executions_table"], retention_days=30),
             "timetable": FakeTimetable(clock),  # type: ignore[arg-type]  # it only reads it
             "clock": clock,
+            "types": FakeJobTypes(retry_configs := InMemoryRetryConfigs()),
         }
         executor = Executor(**ports, targets=targets, uniform=middle, workflows=workflows)
         services = Services(
-            **ports, idempotency=InMemoryIdempotencyKeys(), owners=InMemoryOwners(), workflows=workflows
+            **ports,
+            idempotency=InMemoryIdempotencyKeys(),
+            owners=InMemoryOwners(),
+            retry_configs=retry_configs,
+            workflows=workflows,
         )
         made = Deployed(states, machine, executor, services, targets)
         monkeypatch.setattr(bootstrap, "steps", lambda: executor)
