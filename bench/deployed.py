@@ -13,12 +13,14 @@ from moto import mock_aws
 from bench.call_log import Call, CallLog
 from bench.invocations import hints_event, invoked
 from bench.request_time import RULES, reference_body
+from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.api.app import create_app
@@ -71,15 +73,18 @@ class Deployed:
                 role_arn="arn:aws:iam::123456789012:role/hints",
                 clock=self.clock,
             ),
+            "slots": DynamoDbSlots(dynamodb, "coordination"),
             "clock": self.clock,
             "types": RememberedJobTypes(retry_configs, clock=self.clock, defaults=TypeConfig()),
         }
+        circuits = DynamoDbCircuits(dynamodb, "coordination")
         services = Services(
             **ports,
             idempotency=DynamoDbIdempotencyKeys(dynamodb, "idempotency"),
             owners=DynamoDbOwners(dynamodb, "coordination"),
             retry_configs=retry_configs,
             workflows=FakeWorkflows(self.clock),
+            circuits=circuits,
         )
         self._app = create_app(
             services,
@@ -91,7 +96,9 @@ class Deployed:
         )
         self.engine = Engine(**ports)
         self._targets = FakeTargets()
-        self._executor = Executor(**ports, targets=self._targets, workflows=FakeWorkflows(self.clock))
+        self._executor = Executor(
+            **ports, targets=self._targets, workflows=FakeWorkflows(self.clock), circuits=circuits
+        )
         for client in (dynamodb, sqs, scheduler):
             self.log.watch(client)
         self.path = ""

@@ -23,6 +23,7 @@ from botocore.config import Config
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.system_clock import SystemClock
 from functions.adapters.timetable import RunQueue, SqsTimetable
@@ -33,11 +34,13 @@ from functions.usecases.services import Attempts, Engine, Executor
 if TYPE_CHECKING:
     from functions.api.app import Handler
     from functions.ports import (
+        Circuits,
         Clock,
         DeadLetters,
         JobStore,
         JobTypes,
         RunHistory,
+        Slots,
         Targets,
         Timetable,
         Workflows,
@@ -62,12 +65,14 @@ class _EnginePorts(TypedDict):
     jobs: JobStore
     history: RunHistory
     timetable: Timetable
+    slots: Slots
     clock: Clock
     types: JobTypes
 
 
 class _AttemptPorts(_EnginePorts):
     targets: Targets
+    circuits: Circuits
 
 
 gc.enable()
@@ -106,6 +111,7 @@ def _ports(settings: ApiSettings | StepsSettings | SweepSettings, *, retention_d
             role_arn=settings.scheduler_role_arn,
             clock=clock,
         ),
+        "slots": DynamoDbSlots(_client("dynamodb"), settings.coordination_table),
         "clock": clock,
         "types": RememberedJobTypes(
             DynamoDbRetryConfigs(_client("dynamodb"), settings.coordination_table),
@@ -133,6 +139,7 @@ def stage_defaults(retry: RetryDefaults) -> TypeConfig:
 @_uncollected()
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
     from functions.adapters.dynamodb_limits import DynamoDbRateLimits
     from functions.adapters.dynamodb_owners import DynamoDbOwners
@@ -149,6 +156,7 @@ def api() -> Handler:
         workflows=_workflows(settings, ports["clock"]),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
+        circuits=DynamoDbCircuits(dynamodb, settings.coordination_table),
         retry_configs=DynamoDbRetryConfigs(dynamodb, settings.coordination_table),
     )
     limits = settings.caller_limits
@@ -172,6 +180,7 @@ def api() -> Handler:
 def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     """What calls targets; `longest_call` in seconds."""
     from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.http_target import HttpTarget
     from functions.adapters.lambda_target import LambdaTarget, invoke_config
     from functions.adapters.secret_values import SecretValues
@@ -194,7 +203,8 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
         ),
         sqs=SqsTarget(_client("sqs")),
     )
-    return {**ports, "targets": targets}
+    circuits = DynamoDbCircuits(_client("dynamodb"), settings.coordination_table)
+    return {**ports, "targets": targets, "circuits": circuits}
 
 
 def _workflows(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Workflows:

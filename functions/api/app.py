@@ -14,6 +14,7 @@ from functions.api.problems import MethodNotAllowedError, problem_body, problem_
 from functions.api.request import Answer, Request
 from functions.api.route import Access, Route
 from functions.api.routes_bulk import BulkRoutes
+from functions.api.routes_circuits import CircuitRoutes
 from functions.api.routes_documents import DocumentRoutes
 from functions.api.routes_executions import ExecutionRoutes
 from functions.api.routes_health import HealthRoutes, Probe
@@ -35,6 +36,7 @@ _NOBODY = "00000000-0000-4000-8000-000000000000"
 _PATTERNS = {
     "{jobId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "{jobType}": r"[^/]+",
+    "{circuitKey}": r"[^/]+",
     "{executionId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9a-z]+-\d{4}",
 }
 
@@ -83,6 +85,7 @@ def _routes(jobs: JobRoutes, executions: ExecutionRoutes, health: HealthRoutes) 
         *BulkRoutes(jobs.services, jobs.drafts).routes(),
         *executions.routes(),
         *RetryConfigRoutes(jobs.services).routes(),
+        *CircuitRoutes(jobs.services).routes(),
         *ScheduleRoutes(health.clock).routes(),
         *health.routes(),
         *documents.routes(),

@@ -190,18 +190,28 @@ def ended_from_outside(
     )
 
 
-def expired(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
-    """The history row that ends a run whose retry could not start within its window."""
-    message = "The retry could not start within retryWindowSeconds of its slot."
+TOO_LATE = {
+    "RETRY_WINDOW_OVER": ExecutionError(
+        code="RETRY_WINDOW_OVER", message="The retry could not start within retryWindowSeconds of its slot."
+    ),
+    "CIRCUIT_OPEN": ExecutionError(
+        code="CIRCUIT_OPEN", message="The circuit of the target was open for as long as the attempt could wait."
+    ),
+}
+"""Reasons of runs that ended because their next attempt could not start in time, and what to say of each."""
+
+
+def expired(job_id: str, slot: str, run: ActiveRun, *, reason: str, now: float, write_id: str) -> Execution:
+    """The history row that ends a run whose next attempt could not start in time, for a reason of TOO_LATE."""
     return ended_from_outside(
         job_id,
         slot,
         run,
         status=ExecutionStatus.FAILED,
-        reason="RETRY_WINDOW_OVER",
+        reason=reason,
         now=now,
         write_id=write_id,
-        error=ExecutionError(code="RETRY_WINDOW_OVER", message=message),
+        error=TOO_LATE[reason],
     )
 
 
@@ -232,6 +242,7 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
             deferrals=0,
             deferred_for=None,
             deferred_at=None,
+            holds=(),
         )
         row = with_run(job, slot, waiting)
     row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)

@@ -87,6 +87,8 @@ class ActiveRun:
     """Why it was put off last."""
     deferred_at: int | None = None
     """When it was put off first."""
+    holds: tuple[str, ...] = ()
+    """The concurrency slots that the running attempt holds, `<key>#<index>` each."""
 
     def look_at(self, now: int) -> int:
         """When somebody must look at this WAITING run: soon after its hint, or again and again while others hold it."""

@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 
 from functions.domain.decision import Drop, Due, Expired, Resend, Wait
-from functions.domain.dispatch import decide_hint
 from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
@@ -17,6 +16,8 @@ from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.path import DIRECT_SECONDS, PathKind, path_of
 from functions.domain.step import step_of
+from functions.usecases import circuits, concurrency
+from functions.usecases.gates import Gates
 from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.writing import Applied, apply, send
@@ -45,22 +46,23 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a
     job = executor.jobs.get(hint.job_id)
     if job is None:
         return Handled("NO_SUCH_JOB")
+    gates = Gates(executor, hint)
     decision: Applied | Drop | Wait | Resend | Expired = Drop("EARLY")
     for _ in range(_LOOKS):
-        decision = apply(
-            executor, job, lambda row, mark: decide_hint(row, hint, now=executor.clock.now(), write_id=mark)
-        )
+        decision = apply(executor, job, gates.decide)
         if not isinstance(decision, Wait):
             break
         executor.clock.sleep(decision.seconds)
+    if isinstance(decision, Applied):
+        send(executor, decision.job, decision.write.hints)
+    gates.settle(decision)
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")
     if isinstance(decision, Expired):
-        return Handled("RETRY_WINDOW_OVER", _expire(executor, job, decision))
+        return Handled(decision.reason, _expire(executor, job, decision))
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
-    send(executor, decision.job, decision.write.hints)
     if decision.write.starts is None:
         return Handled(decision.write.reason)
     slot = decision.write.starts
@@ -80,8 +82,10 @@ def _due_at(before: Job, slot: str) -> int:
 
 
 def _execute(executor: Executor, job: Job, slot: str) -> Execution:
-    execution = attempt(executor, job, slot, timeout_seconds=min(job.defined.timeout_seconds, DIRECT_SECONDS))
+    seconds = min(job.defined.timeout_seconds, DIRECT_SECONDS)
+    execution, answer = attempt(executor, job, slot, timeout_seconds=seconds)
     follow(executor, job, execution, fence=job.runs[slot].fence)
+    circuits.report(executor, job, slot, answer)
     return execution
 
 
@@ -110,12 +114,16 @@ def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
         row = judged(executor, job, slot, TargetAnswer(status=ExecutionStatus.FAILED, error=problem))
     execution = executor.history.record(row)
     follow(executor, job, execution, fence=run.fence)
+    circuits.report(executor, job, slot, None)
     return execution
 
 
-def attempt(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None = None) -> Execution:
+def attempt(
+    attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None = None
+) -> tuple[Execution, TargetAnswer]:
     """Call the target of the running attempt, within the job's timeout unless another is given, and put its history
-    row, which is the decision about it. Returns the row that is stored. Raises CorruptDefinitionError."""
+    row, which is the decision about it. Returns the row that is stored, and the answer, which the caller reports to
+    the target's circuit. Raises CorruptDefinitionError."""
     run, definition = job.runs[slot], job.defined
     invocation = Invocation(
         job_id=job.id,
@@ -128,7 +136,7 @@ def attempt(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | N
         timeout_seconds=timeout_seconds or definition.timeout_seconds,
     )
     answer = _unreadable_payload(definition.payload) or attempts.targets.call(invocation, dict(definition.target))
-    return attempts.history.record(judged(attempts, job, slot, answer))
+    return attempts.history.record(judged(attempts, job, slot, answer)), answer
 
 
 def _unreadable_payload(payload: str) -> TargetAnswer | None:
@@ -144,7 +152,7 @@ def _unreadable_payload(payload: str) -> TargetAnswer | None:
 def _expire(executor: Executor, job: Job, decision: Expired) -> Execution:
     slot, run = decision.slot_id, decision.run
     execution = executor.history.record(
-        expired(job.id, slot, run, now=executor.clock.now(), write_id=executor.new_write_id())
+        expired(job.id, slot, run, reason=decision.reason, now=executor.clock.now(), write_id=executor.new_write_id())
     )
     follow(executor, job, execution, fence=run.fence)
     return execution
@@ -159,4 +167,5 @@ def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job
     if isinstance(ended, Drop):
         return job
     send(engine, ended.job, ended.write.hints)
+    concurrency.after_write(engine, ended)
     return ended.job

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functions.domain import ids
 from functions.domain.retry import Uniform
 from functions.ports import (
+    Circuits,
     Clock,
     IdempotencyKeys,
     JobStore,
@@ -16,6 +17,7 @@ from functions.ports import (
     Owners,
     RetryConfigs,
     RunHistory,
+    Slots,
     Targets,
     Timetable,
     Workflows,
@@ -29,6 +31,7 @@ class Engine:
     jobs: JobStore
     history: RunHistory
     timetable: Timetable
+    slots: Slots
     clock: Clock
     types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
@@ -40,6 +43,7 @@ class Services(Engine):
 
     idempotency: IdempotencyKeys
     owners: Owners
+    circuits: Circuits
     retry_configs: RetryConfigs
     workflows: Workflows
     new_job_id: Callable[[], str] = ids.new_job_id
@@ -51,6 +55,7 @@ class Attempts(Engine):
     """What calling a target, and recording what came of it, needs besides."""
 
     targets: Targets
+    circuits: Circuits
     uniform: Uniform = random.uniform
 
 
