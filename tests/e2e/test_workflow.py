@@ -15,6 +15,7 @@ from gnomon.client import Client
 from tests.e2e.processes import kill, processes_of
 from tests.e2e.stack import Api, Aws, Stack, instant, job_body, once, problem, until
 from tests.e2e.target import Endpoint
+from tests.e2e.user_function import make_function, remove_function
 
 pytestmark = pytest.mark.e2e
 
@@ -108,6 +109,29 @@ def test_attempt_is_cut_off_at_its_timeout_and_retried(
     assert instant(first["completedAt"]) - called == pytest.approx(3, abs=1)
     assert second["status"] == "COMPLETED"
     assert machine.states(first)[-1] == "RecordOutcome", "the function kept the deadline, not the machine"
+
+
+@pytest.mark.parametrize("orchestrated", [True, False])
+def test_function_of_the_users_is_not_waited_for_longer(
+    aws: Aws, scheduler: Client, create: Create, orchestrated: bool
+) -> None:
+    function = make_function(aws)
+    try:
+        made = create(
+            schedule=once(0),
+            target={"type": "lambda", "functionName": function},
+            payload="sleep",
+            orchestrated=orchestrated,
+            timeoutSeconds=2,
+            retryConfig=QUICK | {"maxRetries": 0},
+        )
+        [execution] = history(scheduler, made["id"], status="FAILED")
+    finally:
+        remove_function(aws, function)
+    assert (execution["status"], execution["error"]["code"]) == ("TIMED_OUT", "TIMEOUT")
+    took = instant(execution["completedAt"]) - instant(execution["startedAt"])
+    # Of the machine's way the start is a part: its execution, and a function that may have to be started first.
+    assert 2 <= took <= (5 if orchestrated else 3)
 
 
 def test_cancel_stops_the_execution_and_nothing_follows(
