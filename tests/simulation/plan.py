@@ -105,6 +105,7 @@ def plan(seed: int) -> Plan:
     for number in range(choose.choice([0, 3, 8, 16])):
         actions += _action(choose, len(documents) + 2 * number, documents, hot, base, length, actions)
     _listen(random.Random(f"{seed}/alarms"), actions, hot)
+    _orchestrate(random.Random(f"{seed}/machine"), actions)
     return Plan(seed, base, base + length, nature, _weather(choose, base, length), actions)
 
 
@@ -113,6 +114,13 @@ def _listen(choose: random.Random, actions: list[Action], hot: bool) -> None:
     for action in actions:
         if action.document is not None and choose.random() < 0.5:
             action.document["alertAfterSeconds"] = choose.choice([60, 90, 200, 600] if hot else [600, 5400, 30_000])
+
+
+def _orchestrate(choose: random.Random, actions: list[Action]) -> None:
+    """A fifth of what is registered asks for the state machine."""
+    for action in actions:
+        if action.document is not None and choose.random() < 0.2:
+            action.document["orchestrated"] = True
 
 
 def _document(choose: random.Random, hot: bool, base: int, length: int) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import TYPE_CHECKING, TypeVar
 
-from functions.domain.errors import HintNotSentError
+from functions.domain.errors import HintNotSentError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, route
@@ -13,12 +14,14 @@ from tests.fakes import (
     Delivery,
     FakeClock,
     FakeTimetable,
+    FakeWorkflows,
     InMemoryCircuits,
     InMemoryHistory,
     InMemoryJobs,
     InMemorySlots,
 )
 from tests.faults import Crash, Faults
+from tests.simulation.actors import TroubleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from functions.domain.definition import Priority
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.step import Step
     from tests.simulation.actors import Actor, Message
     from tests.simulation.world import World
 
@@ -189,6 +193,31 @@ class SimTimetable(FakeTimetable):
 
     def backlog(self) -> int:
         return OTHERS if self._world.is_on("flood") else 0
+
+
+class SimWorkflows(FakeWorkflows):
+    """What is started becomes an event of the world."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(PresentClock(world), faults=StepFaults(world))
+        self._world = world
+
+    def start(self, step: Step) -> None:
+        try:
+            super().start(step)
+        except TroubleError as error:
+            raise UnavailableError from error
+        # Whoever started the attempt is done with it, whatever becomes of it in the machine.
+        self._world.actor.started.discard((step.job_id, step.slot_id, step.attempt))
+
+    def _start(self, step: Step) -> None:
+        super()._start(step)
+        for new in self.take():
+            self._world.hand_over(new)
+
+    def stop(self, step: Step) -> None:
+        with contextlib.suppress(TroubleError):
+            super().stop(step)
 
 
 class SimTargets:
