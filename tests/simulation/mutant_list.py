@@ -613,6 +613,50 @@ MUTANTS = [
         "an end is told as the row's last run says, not as its own history row",
         ("domain/events.py", "    if row is not None:\n        outcome", "    if row is None:\n        outcome"),
     ),
+    # --- the state machine ---
+    m(
+        "steps of any fence",
+        "the machine's states act for whatever attempt of the run is running",
+        (
+            "usecases/steps.py",
+            "    return (job, run) if (run.fence, run.attempt) == (step.fence, step.attempt) else None\n",
+            "    return job, run\n",
+        ),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "names without fence",
+        "an attempt that starts again has the name of the execution before it",
+        ("domain/step.py", "-f{self.fence}", ""),
+        by="tests/unit/test_step.py",
+    ),
+    m(
+        "put off at its cost",
+        "an attempt that was not made counts as one that was",
+        ("domain/ending.py", " + (execution.reason in UNSPENT)", ""),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "called once more",
+        "the state that calls the target does not look whether it was called",
+        ("usecases/steps.py", "    if recorded is not None:\n        return recorded\n    left", "    left"),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "calls beyond the lease",
+        "a call that begins late may take the job's whole timeout",
+        ("usecases/steps.py", "min(job.defined.timeout_seconds, left)", "job.defined.timeout_seconds"),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "unfollowed outcome",
+        "the state after the call leaves the job's row to the sweep",
+        (
+            "usecases/steps.py",
+            "    follow(attempts, job, recorded, fence=run.fence)\n    return recorded\n",
+            "    return recorded\n",
+        ),
+    ),
 ]
 
 EXCLUDED = {

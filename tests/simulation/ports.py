@@ -203,12 +203,14 @@ class SimWorkflows(FakeWorkflows):
         self._world = world
 
     def start(self, step: Step) -> None:
+        actor = self._world.actor
         try:
             super().start(step)
         except TroubleError as error:
             raise UnavailableError from error
-        # Whoever started the attempt is done with it, whatever becomes of it in the machine.
-        self._world.actor.started.discard((step.job_id, step.slot_id, step.attempt))
+        finally:
+            # Whoever started the attempt is done with it: it is the machine's now, or the lease's.
+            actor.started.discard((step.job_id, step.slot_id, step.attempt))
 
     def _start(self, step: Step) -> None:
         super()._start(step)

@@ -106,16 +106,18 @@ def test_a_step_that_comes_again_changes_nothing(driver: Driver, action: Callabl
 
 
 @pytest.mark.parametrize("action", [*LATER, opens])
-@pytest.mark.parametrize("gone", ["cancelled", "lost", "deleted"])
+@pytest.mark.parametrize("gone", ["cancelled", "lost", "started again", "deleted"])
 def test_a_step_of_a_run_that_was_taken_back_changes_nothing(
     driver: Driver, action: Callable[[Attempts, Step], Any], gone: str
 ) -> None:
     job_id, step = started(driver)
     if gone == "cancelled":
         cancel_job(driver.services, SCHEDULER, job_id)
-    elif gone == "lost":
+    elif gone in ("lost", "started again"):
         driver.world.clock.time += 600 + LEASE_MARGIN + LEASE_GRACE
         driver.sweep_now()
+        for delivery in driver.world.timetable.take_due() if gone == "started again" else ():
+            driver.deliver(delivery)
     else:
         del driver.world.jobs.rows[job_id]
     row, history = driver.world.jobs.rows.get(job_id), attempts_of(driver, job_id)
@@ -125,6 +127,15 @@ def test_a_step_of_a_run_that_was_taken_back_changes_nothing(
     assert driver.world.jobs.rows.get(job_id) == row
     assert attempts_of(driver, job_id) == history
     assert driver.world.targets.calls == []
+
+
+def test_a_call_that_was_made_is_not_made_again(driver: Driver) -> None:
+    _, step = started(driver)
+
+    first, second = steps.invoke(driver.executor, step), steps.invoke(driver.executor, step)
+
+    assert first == second
+    assert len(driver.world.targets.calls) == 1
 
 
 def test_an_old_fence_stops_the_machine_before_the_call(driver: Driver) -> None:
