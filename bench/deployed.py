@@ -19,8 +19,10 @@ from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.adapters.dynamodb_progress import DynamoDbProgress
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
 from functions.adapters.dynamodb_slots import DynamoDbSlots
+from functions.adapters.dynamodb_workers import DynamoDbWorkers
 from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.api.app import create_app
@@ -38,7 +40,12 @@ from tests.tables import create_tables
 
 REGION = "eu-central-1"
 GROUP = "hints"
-LIMITS = {"reads_per_minute": 10_000, "writes_per_minute": 10_000, "creations_per_day": 100_000}
+LIMITS = {
+    "reads_per_minute": 10_000,
+    "writes_per_minute": 10_000,
+    "work_per_minute": 10_000,
+    "creations_per_day": 100_000,
+}
 
 
 @contextmanager
@@ -82,6 +89,8 @@ class Deployed:
             **ports,
             idempotency=DynamoDbIdempotencyKeys(dynamodb, "idempotency"),
             owners=DynamoDbOwners(dynamodb, "coordination"),
+            workers=DynamoDbWorkers(dynamodb, "coordination"),
+            progress=DynamoDbProgress(dynamodb, "coordination"),
             retry_configs=retry_configs,
             workflows=FakeWorkflows(self.clock),
             circuits=circuits,

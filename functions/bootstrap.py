@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         DeadLetters,
         JobStore,
         JobTypes,
+        ProgressBoard,
+        RateLimits,
         RunHistory,
         Slots,
         Targets,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
         ApiSettings,
         DeadLettersSettings,
         ExecutorSettings,
+        PollSettings,
         RetryDefaults,
         StepsSettings,
         SweepSettings,
@@ -93,7 +96,9 @@ def _client(service: str) -> Any:
     return boto3.client(service, config=CALLS)  # type: ignore[call-overload]  # the stubs know literals only
 
 
-def _ports(settings: ApiSettings | StepsSettings | SweepSettings, *, retention_days: int) -> _EnginePorts:
+def _ports(
+    settings: ApiSettings | PollSettings | StepsSettings | SweepSettings, *, retention_days: int
+) -> _EnginePorts:
     clock = SystemClock()
     queues = settings.run_queues
     return {
@@ -141,8 +146,9 @@ def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
-    from functions.adapters.dynamodb_limits import DynamoDbRateLimits
     from functions.adapters.dynamodb_owners import DynamoDbOwners
+    from functions.adapters.dynamodb_progress import DynamoDbProgress
+    from functions.adapters.dynamodb_workers import DynamoDbWorkers
     from functions.adapters.throttling import is_throttled
     from functions.api.app import create_app
     from functions.settings import ApiSettings
@@ -157,24 +163,50 @@ def api() -> Handler:
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
         circuits=DynamoDbCircuits(dynamodb, settings.coordination_table),
+        workers=DynamoDbWorkers(dynamodb, settings.coordination_table),
+        progress=DynamoDbProgress(dynamodb, settings.coordination_table),
         retry_configs=DynamoDbRetryConfigs(dynamodb, settings.coordination_table),
     )
-    limits = settings.caller_limits
     return create_app(
         services,
-        limits=DynamoDbRateLimits(
-            dynamodb,
-            settings.coordination_table,
-            reads_per_minute=limits.reads_per_minute,
-            writes_per_minute=limits.writes_per_minute,
-            creations_per_day=limits.creations_per_day,
-        ),
+        limits=_limits(settings),
         rules=settings.target_rules,
         check_address=AddressGuard(settings.target_rules).check,
         is_throttled=is_throttled,
         stage=settings.stage,
         version=settings.version,
     )
+
+
+def _limits(settings: ApiSettings | PollSettings) -> RateLimits:
+    from functions.adapters.dynamodb_limits import DynamoDbRateLimits
+
+    limits = settings.caller_limits
+    return DynamoDbRateLimits(
+        _client("dynamodb"),
+        settings.coordination_table,
+        reads_per_minute=limits.reads_per_minute,
+        writes_per_minute=limits.writes_per_minute,
+        work_per_minute=limits.work_per_minute,
+        creations_per_day=limits.creations_per_day,
+    )
+
+
+@cache
+@_uncollected()
+def poll() -> Handler:
+    from functions.adapters.dynamodb_workers import DynamoDbWorkers
+    from functions.adapters.throttling import is_throttled
+    from functions.api.app import create_poll_app
+    from functions.settings import PollSettings
+    from functions.usecases.services import Polls
+
+    settings = PollSettings.from_environment()
+    polls = Polls(
+        **_ports(settings, retention_days=settings.retention_days),
+        workers=DynamoDbWorkers(_client("dynamodb"), settings.coordination_table),
+    )
+    return create_poll_app(polls, limits=_limits(settings), is_throttled=is_throttled)
 
 
 def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
@@ -233,6 +265,15 @@ def steps() -> Attempts:
     from functions.settings import StepsSettings
 
     return Attempts(**_attempts(StepsSettings.from_environment(), longest_call=LONGEST_CALL))
+
+
+@cache
+def progress() -> ProgressBoard:
+    """For handlers that report how far they are."""
+    from functions.adapters.dynamodb_progress import DynamoDbProgress
+    from functions.settings import JobsSettings
+
+    return DynamoDbProgress(_client("dynamodb"), JobsSettings.from_environment().coordination_table)
 
 
 @cache

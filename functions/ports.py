@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from functions.domain.job import Gap, Job
     from functions.domain.job_type import StoredTypeConfig, TypeConfig
     from functions.domain.outcome import Invocation, TargetAnswer
+    from functions.domain.progress import Progress
     from functions.domain.step import Step
+    from functions.domain.worker import Worker
 
 T = TypeVar("T")
 
@@ -290,6 +292,40 @@ class Owners(Protocol):
         ...
 
     def all(self) -> Iterator[str]: ...
+
+
+class Workers(Protocol):
+    """Rows of workers. Reads are strongly consistent; a row that was not heard of for a day is gone."""
+
+    def register(self, worker: Worker) -> None:
+        """Put a new worker's row."""
+        ...
+
+    def get(self, worker_id: str) -> Worker | None: ...
+
+    def seen(self, worker_id: str, *, now: float) -> Worker | None:
+        """Note that the worker lives, and return its row; None where there is none. `seen_at` never goes back."""
+        ...
+
+    def save(self, read: Worker, new: Worker) -> Worker | None:
+        """Write `draining`, `poll_id` and `intended` on condition that the row has the `version` that was read; returns
+        `new` with the next one, None where another write came first. A repeat of an own write whose answer was lost is
+        a success."""
+        ...
+
+    def all(self) -> Iterator[Worker]: ...
+
+
+class ProgressBoard(Protocol):
+    """How far running executions are, as they say themselves. Nothing decides by it."""
+
+    def report(self, execution_id: str, progress: Progress, *, now: float) -> bool:
+        """Keep it in place of the one before; False where that is less than a second old: then nothing is written."""
+        ...
+
+    def read(self, execution_id: str) -> Progress | None:
+        """From a read that may lag."""
+        ...
 
 
 class DeadLetters(Protocol):

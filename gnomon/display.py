@@ -225,6 +225,9 @@ def what(execution: Execution, now: datetime) -> str:
     if error:
         parts.append(f"{error.get('code', '')}: {error.get('message', '')}")
     # That a retry follows is said by its time.
+    progress = execution.get("progress")
+    if progress:
+        parts.append(f"{progress.get('percent', 0):g} % {progress.get('message', '')}".rstrip())
     if execution.get("reason") and execution["reason"] not in ("RETRY_SCHEDULED", execution.get("deferredFor")):
         parts.append(str(execution["reason"]))
     if put_off := execution.get("deferrals"):

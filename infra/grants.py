@@ -21,6 +21,8 @@ class Grant(NamedTuple):
     """The key may be used only through this service."""
     passed_to: str | None = None
     """The role may be passed to this service only."""
+    rows_of: str | None = None
+    """Only rows with this partition key."""
 
     def also_called(self, aliases: Mapping[str, str]) -> Grant:
         """The same permission where a stage's AWS knows its actions by other names besides."""
@@ -87,6 +89,16 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("DisarmSchedules", ("scheduler:DeleteSchedule",), ("schedules",)),
         Grant("StopWorkflows", ("states:StopExecution",), ("machine/executions",)),
     ),
+    "poll": (
+        Grant("FindWaiting", ("dynamodb:Query",), ("table:jobs/waiting",)),
+        Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
+        Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        Grant("ReadWorker", ("dynamodb:GetItem",), ("table:coordination",)),
+        Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),
+        _USE_TABLES_KEY,
+        _SEND_HINTS,
+    ),
     "executor": (
         Grant(
             "ConsumeHints",
@@ -133,7 +145,11 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         _ARM,
         _PASS_ROLE,
     ),
-    "jobs": (),
+    "jobs": (
+        # Users' code runs under this role: it may write how far an execution is, which decides nothing, and no more.
+        Grant("ReportProgress", ("dynamodb:UpdateItem",), ("table:coordination",), rows_of="progress"),
+        _USE_TABLES_KEY,
+    ),
     "dead_letters": (
         Grant(
             "ReadStream",
@@ -178,6 +194,8 @@ def statements(
 
 
 def _conditions(grant: Grant, stack: Stack) -> dict[str, object] | None:
+    if grant.rows_of is not None:
+        return {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [grant.rows_of]}}
     equal: dict[str, str] = {}
     if grant.through is not None:
         equal["kms:ViaService"] = f"{grant.through}.{stack.region}.amazonaws.com"

@@ -97,6 +97,8 @@ class Api:
             types=self.world.types,
             idempotency=self.world.idempotency,
             owners=self.world.owners,
+            workers=self.world.workers,
+            progress=self.world.progress,
             retry_configs=self.world.retry_configs,
             workflows=self.world.workflows,
         )

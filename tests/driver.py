@@ -73,8 +73,11 @@ class Driver:
         )
         self.services = Services(
             **shared,
+            uniform=middle,
             idempotency=self.world.idempotency,
             owners=self.world.owners,
+            workers=self.world.workers,
+            progress=self.world.progress,
             workflows=workflows,
             circuits=circuits,
             retry_configs=self.world.retry_configs,

@@ -35,6 +35,7 @@ from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.job_type import StoredTypeConfig, TypeConfig
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.progress import MIN_INTERVAL, Progress
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
 from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page
 from tests.faults import Faults
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
     from functions.domain.step import Step
+    from functions.domain.worker import Worker
 
 SHARDS = 8
 INLINE_LIMIT = 500
@@ -525,6 +527,7 @@ class InMemoryRateLimits:
         *,
         reads_per_minute: int = 500,
         writes_per_minute: int = 100,
+        work_per_minute: int = 6000,
         creations_per_day: int = 1000,
         faults: Faults | None = None,
     ) -> None:
@@ -532,6 +535,7 @@ class InMemoryRateLimits:
         self.buckets = {
             "read": Bucket(limit=reads_per_minute, period_seconds=60),
             "write": Bucket(limit=writes_per_minute, period_seconds=60),
+            "work": Bucket(limit=work_per_minute, period_seconds=60),
             "creation": Bucket(limit=creations_per_day, period_seconds=86_400),
         }
         self._arrivals: dict[tuple[str, str], int] = {}
@@ -742,6 +746,80 @@ class InMemorySlots:
         self.faults.run("slots.free", apply)
 
 
+class InMemoryWorkers:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, Worker] = {}
+        self._marks: dict[str, object] = {}
+        self._lock = threading.RLock()
+
+    def register(self, worker: Worker) -> None:
+        self.faults.run("workers.register", lambda: self.rows.__setitem__(worker.id, worker))
+
+    def get(self, worker_id: str) -> Worker | None:
+        return self.rows.get(worker_id)
+
+    def seen(self, worker_id: str, *, now: float) -> Worker | None:
+        def apply() -> Worker | None:
+            with self._lock:
+                row = self.rows.get(worker_id)
+                if row is None:
+                    return None
+                self.rows[worker_id] = row = dataclasses.replace(row, seen_at=max(row.seen_at, int(now)))
+                return row
+
+        return self.faults.run("workers.seen", apply)
+
+    def save(self, read: Worker, new: Worker) -> Worker | None:
+        mark = object()
+
+        def apply() -> Worker | None:
+            with self._lock:
+                row = self.rows.get(read.id)
+                if row is not None and self._marks.get(read.id) is mark:
+                    return dataclasses.replace(new, version=read.version + 1)
+                if row is None or row.version != read.version:
+                    return None
+                self._marks[read.id] = mark
+                self.rows[read.id] = dataclasses.replace(
+                    row,
+                    draining=new.draining,
+                    poll_id=new.poll_id or row.poll_id,
+                    intended=new.intended,
+                    version=read.version + 1,
+                )
+                return dataclasses.replace(new, version=read.version + 1)
+
+        return self.faults.run("workers.save", apply)
+
+    def all(self) -> Iterator[Worker]:
+        yield from [self.rows[key] for key in sorted(self.rows)]
+
+
+class InMemoryProgress:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, tuple[Progress, int]] = {}
+        self._lock = threading.RLock()
+
+    def report(self, execution_id: str, progress: Progress, *, now: float) -> bool:
+        at = int(now * 1000)
+
+        def apply() -> bool:
+            with self._lock:
+                stored = self.rows.get(execution_id)
+                if stored is not None and stored[1] > at - int(MIN_INTERVAL * 1000):
+                    return False
+                self.rows[execution_id] = (progress, at)
+                return True
+
+        return self.faults.run("progress.report", apply)
+
+    def read(self, execution_id: str) -> Progress | None:
+        stored = self.rows.get(execution_id)
+        return None if stored is None else stored[0]
+
+
 class FakeDeadLetters:
     """While `failing`, announcing raises UnavailableError."""
 
@@ -799,6 +877,8 @@ class World:
         self.retry_configs = InMemoryRetryConfigs(faults=self.faults)
         self.types = FakeJobTypes(self.retry_configs)
         self.dead_letters = FakeDeadLetters(faults=self.faults)
+        self.workers = InMemoryWorkers(faults=self.faults)
+        self.progress = InMemoryProgress(faults=self.faults)
 
 
 def _as_stored(row: Job) -> Job:

@@ -127,6 +127,8 @@ _RUN_FIELDS = (
     _Field("deferred_for", "dr", _TEXT),
     _Field("deferred_at", "ds", _INT),
     _Field("holds", "sl", _TEXTS, ()),
+    _Field("worker_id", "w", _TEXT),
+    _Field("deadline_at", "dl", _INT),
 )
 _RUN = _map(ActiveRun, _RUN_FIELDS)
 _RUNS = _Kind(
@@ -264,6 +266,7 @@ _EXECUTION = (
     _Field("result", "res", _TEXT),
     _Field("deferrals", "dn", _INT, 0),
     _Field("deferred_for", "dr", _TEXT),
+    _Field("worker_id", "w", _TEXT),
 )
 _SKIPPED = (
     _Field("first", "from", _INT, _REQUIRED),

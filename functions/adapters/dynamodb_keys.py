@@ -151,6 +151,14 @@ def bucket_key(caller: str) -> dict[str, Any]:
     return {"kind": text("bucket"), "name": text(caller)}
 
 
+def worker_key(worker_id: str) -> dict[str, Any]:
+    return {"kind": text("worker"), "name": text(worker_id)}
+
+
+def progress_key(execution_id: str) -> dict[str, Any]:
+    return {"kind": text("progress"), "name": text(execution_id)}
+
+
 RETRY_CONFIGS = "retry-config"
 """Kind of the rows of job types' configurations."""
 

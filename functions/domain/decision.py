@@ -76,7 +76,15 @@ class Expired:
     reason: str = "RETRY_WINDOW_OVER"
 
 
-Decision = Write | Drop | Wait | Resend | Expired
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A running attempt that waits for a report has none by its deadline: it ends as timed out."""
+
+    slot_id: str
+    job: Job
+
+
+Decision = Write | Drop | Wait | Resend | Expired | Overdue
 
 
 def attention_no_later(job: Job, now: int) -> int | None:

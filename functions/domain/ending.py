@@ -93,6 +93,7 @@ def judge(
         result=answer.result,
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
+        worker_id=run.worker_id,
     )
 
 
@@ -127,6 +128,7 @@ def lost(
         reason="RETRIES_EXHAUSTED" if exhausted else "POISON" if poison else "RETRY_SCHEDULED",
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
+        worker_id=run.worker_id,
         error=error,
     )
 
@@ -187,6 +189,7 @@ def ended_from_outside(
         error=error,
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
+        worker_id=run.worker_id,
     )
 
 
@@ -243,6 +246,8 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
             deferred_for=None,
             deferred_at=None,
             holds=(),
+            worker_id=None,
+            deadline_at=None,
         )
         row = with_run(job, slot, waiting)
     row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)

@@ -22,6 +22,8 @@ class Invocation:
     payload: str
     """JSON text."""
     timeout_seconds: int
+    callback_token: str | None = None
+    """With it the outcome may be reported later, once; None where the answer is the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

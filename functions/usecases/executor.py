@@ -6,7 +6,9 @@ import json
 import math
 from dataclasses import dataclass
 
-from functions.domain.decision import Drop, Due, Expired, Resend, Wait
+from functions.domain.claims import no_report
+from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait
+from functions.domain.definition import Completion
 from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
@@ -34,6 +36,7 @@ class Handled:
 
     reason: str
     execution: Execution | None = None
+    """The attempt that ended; None where none did, or its outcome comes later."""
     lateness: float | None = None
     """Seconds from the instant the attempt was due to its start."""
 
@@ -47,7 +50,7 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a
     if job is None:
         return Handled("NO_SUCH_JOB")
     gates = Gates(executor, hint)
-    decision: Applied | Drop | Wait | Resend | Expired = Drop("EARLY")
+    decision: Applied | Drop | Wait | Resend | Expired | Overdue = Drop("EARLY")
     for _ in range(_LOOKS):
         decision = apply(executor, job, gates.decide)
         if not isinstance(decision, Wait):
@@ -59,8 +62,8 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")
-    if isinstance(decision, Expired):
-        return Handled(decision.reason, _expire(executor, job, decision))
+    if isinstance(decision, (Expired, Overdue)):
+        return _end(executor, job, decision)
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
     if decision.write.starts is None:
@@ -74,6 +77,12 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a
     return Handled(decision.write.reason, _execute(executor, decision.job, slot), lateness)
 
 
+def _end(executor: Executor, job: Job, decision: Expired | Overdue) -> Handled:
+    if isinstance(decision, Expired):
+        return Handled(decision.reason, expire(executor, job, decision))
+    return Handled("DEADLINE_OVER", time_out(executor, decision.job, decision.slot_id))
+
+
 def _due_at(before: Job, slot: str) -> int:
     waiting = before.runs.get(slot)
     if waiting is not None and waiting.due_at is not None:
@@ -81,9 +90,13 @@ def _due_at(before: Job, slot: str) -> int:
     return slot_instant(slot) + before.spread
 
 
-def _execute(executor: Executor, job: Job, slot: str) -> Execution:
-    seconds = min(job.defined.timeout_seconds, DIRECT_SECONDS)
-    execution, answer = attempt(executor, job, slot, timeout_seconds=seconds)
+def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
+    """Call the target and record what came of it; None where it accepted and will report the outcome itself."""
+    answer = _call(executor, job, slot, timeout_seconds=min(job.defined.timeout_seconds, DIRECT_SECONDS))
+    if job.defined.completion is Completion.CALLBACK and answer.status is ExecutionStatus.COMPLETED:
+        circuits.report(executor, job, slot, answer)
+        return None
+    execution = executor.history.record(judged(executor, job, slot, answer))
     follow(executor, job, execution, fence=job.runs[slot].fence)
     circuits.report(executor, job, slot, answer)
     return execution
@@ -124,6 +137,11 @@ def attempt(
     """Call the target of the running attempt, within the job's timeout unless another is given, and put its history
     row, which is the decision about it. Returns the row that is stored, and the answer, which the caller reports to
     the target's circuit. Raises CorruptDefinitionError."""
+    answer = _call(attempts, job, slot, timeout_seconds=timeout_seconds)
+    return attempts.history.record(judged(attempts, job, slot, answer)), answer
+
+
+def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None) -> TargetAnswer:
     run, definition = job.runs[slot], job.defined
     invocation = Invocation(
         job_id=job.id,
@@ -134,12 +152,12 @@ def attempt(
         scheduled_for=slot_instant(slot),
         payload=definition.payload,
         timeout_seconds=timeout_seconds or definition.timeout_seconds,
+        callback_token=run.started_by if definition.completion is Completion.CALLBACK else None,
     )
-    answer = _unreadable_payload(definition.payload) or attempts.targets.call(invocation, dict(definition.target))
-    return attempts.history.record(judged(attempts, job, slot, answer)), answer
+    return unreadable_payload(definition.payload) or attempts.targets.call(invocation, dict(definition.target))
 
 
-def _unreadable_payload(payload: str) -> TargetAnswer | None:
+def unreadable_payload(payload: str) -> TargetAnswer | None:
     """What comes of a stored payload that is no JSON any more: it is not sent, and a retry would find it the same."""
     try:
         json.loads(payload)
@@ -149,12 +167,20 @@ def _unreadable_payload(payload: str) -> TargetAnswer | None:
     return None
 
 
-def _expire(executor: Executor, job: Job, decision: Expired) -> Execution:
+def expire(engine: Engine, job: Job, decision: Expired) -> Execution:
+    """End a run whose retry comes too late."""
     slot, run = decision.slot_id, decision.run
-    execution = executor.history.record(
-        expired(job.id, slot, run, reason=decision.reason, now=executor.clock.now(), write_id=executor.new_write_id())
+    execution = engine.history.record(
+        expired(job.id, slot, run, reason=decision.reason, now=engine.clock.now(), write_id=engine.new_write_id())
     )
-    follow(executor, job, execution, fence=run.fence)
+    follow(engine, job, execution, fence=run.fence)
+    return execution
+
+
+def time_out(engine: Engine, job: Job, slot: str) -> Execution:
+    """End the running attempt whose report did not come in time; returns what history has of it."""
+    execution = engine.history.record(judged(engine, job, slot, no_report(job)))
+    follow(engine, job, execution, fence=job.runs[slot].fence)
     return execution
 
 

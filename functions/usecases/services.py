@@ -15,11 +15,13 @@ from functions.ports import (
     JobStore,
     JobTypes,
     Owners,
+    ProgressBoard,
     RetryConfigs,
     RunHistory,
     Slots,
     Targets,
     Timetable,
+    Workers,
     Workflows,
 )
 
@@ -35,12 +37,21 @@ class Engine:
     clock: Clock
     types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
+    uniform: Uniform = random.uniform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services(Engine):
+class Polls(Engine):
+    """What it takes to give executions to workers."""
+
+    workers: Workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services(Polls):
     """What the API's use cases need besides."""
 
+    progress: ProgressBoard
     idempotency: IdempotencyKeys
     owners: Owners
     circuits: Circuits
@@ -56,7 +67,6 @@ class Attempts(Engine):
 
     targets: Targets
     circuits: Circuits
-    uniform: Uniform = random.uniform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

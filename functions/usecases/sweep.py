@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from functions.domain.claims import is_overdue, no_report
 from functions.domain.concurrency import waits_of
 from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.execution import Execution
@@ -14,7 +15,7 @@ from functions.domain.job import Job
 from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, quarantined
 from functions.usecases import concurrency
 from functions.usecases.executor import follow
-from functions.usecases.judging import judged_lost
+from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Engine
 from functions.usecases.writing import Applied, apply, send
 
@@ -144,6 +145,11 @@ def _recover(engine: Engine, job: Job, decision: Recover) -> Execution:
     recorded = engine.history.get(job.id, slot, run.attempt)
     if recorded is not None:
         return recorded
+    if is_overdue(run, engine.clock.now()):
+        defined = engine.jobs.get(job.id)
+        if defined is not None and defined.definition is not None:  # one that cannot be read: lost, not timed out
+            job = replace(job, definition=defined.definition)
+            return engine.history.record(judged(engine, job, slot, no_report(job)))
     return engine.history.record(judged_lost(engine, job, slot, run))
 
 

@@ -54,6 +54,14 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "scheduler:DeleteSchedule": {SCHEDULES},
         "states:StopExecution": {EXECUTIONS_OF_THE_MACHINE},
     },
+    "Poll": {
+        **TABLE_KEY,
+        "dynamodb:Query": {f"{JOBS}/index/waiting"},
+        "dynamodb:GetItem": {JOBS, COORDINATION},
+        "dynamodb:UpdateItem": {JOBS, COORDINATION},
+        "dynamodb:PutItem": {EXECUTIONS},
+        "sqs:SendMessage": RUN_QUEUES,
+    },
     "Executor": {
         **TABLE_KEY,
         **SCHEDULING,
@@ -90,7 +98,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "sqs:SendMessage": RUN_QUEUES,
         "sqs:GetQueueAttributes": RUN_QUEUES,
     },
-    "Jobs": {},
+    "Jobs": {**TABLE_KEY, "dynamodb:UpdateItem": {COORDINATION}},
     "DeadLetters": {
         "kms:Decrypt": {KEY},
         "kms:DescribeKey": {KEY},
@@ -148,6 +156,13 @@ def test_only_the_local_stage_shares_the_default_group(template: Template) -> No
     assert bool(template.of_type("AWS::Scheduler::ScheduleGroup")) == template.stage.own_schedule_group
 
 
+def test_users_code_writes_progress_and_no_other_row(template: Template) -> None:
+    (statement,) = [each for each in template.statements("Functions/Jobs/Role") if "dynamodb:" in str(each["Action"])]
+
+    assert statement["Action"] == "dynamodb:UpdateItem"
+    assert statement["Condition"] == {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["progress"]}}
+
+
 def test_scheduler_may_send_hints_and_call_the_sweep(template: Template) -> None:
     assert template.permissions("Hints/Role") == {"sqs:SendMessage": RUN_QUEUES}
     assert template.permissions("MinuteSweep/Role") == {
@@ -197,9 +212,11 @@ def test_the_key_is_used_through_its_services_only(template: Template) -> None:
 
     assert through == {
         "Api": {"dynamodb"},
+        "Poll": {"dynamodb"},
         "Executor": {"dynamodb", "secretsmanager"},
         "Steps": {"dynamodb", "secretsmanager"},
         "Sweep": {"dynamodb"},
+        "Jobs": {"dynamodb"},
         "DeadLetters": {"dynamodb"},
         "Lifecycle": {"dynamodb"},
     }

@@ -78,7 +78,9 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         "SCHEDULE_GROUP": aws.schedule_group,
         "SCHEDULER_ROLE_ARN": aws.scheduler_role_arn,
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": []}),
-        "CALLER_LIMITS": json.dumps({"writes_per_minute": 100, "reads_per_minute": 500, "creations_per_day": 1000}),
+        "CALLER_LIMITS": json.dumps(
+            {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}
+        ),
         "JOBS_FUNCTION": "jobs",
         "STATE_MACHINE": aws.machine,
         "WEBHOOK_SECRET_ARN": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:webhook",

@@ -21,7 +21,9 @@ from tests.fakes import (
     FakeJobTypes,
     InMemoryIdempotencyKeys,
     InMemoryOwners,
+    InMemoryProgress,
     InMemoryRetryConfigs,
+    InMemoryWorkers,
 )
 from tests.faults import Crash
 from tests.machine import walk
@@ -79,6 +81,7 @@ class World:
         self.slots = SimSlots(self)
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
+        self.workers = InMemoryWorkers(faults=StepFaults(self))
         self.retry_configs = InMemoryRetryConfigs(faults=StepFaults(self))
         self.types = FakeJobTypes(self.retry_configs)
         self.workflows = SimWorkflows(self)
@@ -279,6 +282,8 @@ class World:
             **self.engine_ports(actor),
             idempotency=self.idempotency,
             owners=self.owners,
+            workers=self.workers,
+            progress=InMemoryProgress(),
             retry_configs=self.retry_configs,
             workflows=self.workflows,
             circuits=self.circuits,
