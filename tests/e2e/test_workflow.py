@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from functions.domain.dispatch import LEASE_MARGIN
+from functions.domain.visit import LEASE_GRACE
 from gnomon.client import Client
 from tests.e2e.processes import kill, processes_of
 from tests.e2e.stack import Api, Aws, Stack, instant, job_body, once, problem, until
@@ -178,6 +180,25 @@ def test_killed_function_is_found_by_the_machine(
     assert machine.states(first)[-2:] == ["Invoke", "RecordFailure"]
     assert second["status"] == "COMPLETED"
     assert len(endpoint.calls(made["id"])) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_execution_that_is_lost_is_repeated_when_its_lease_is_over(
+    scheduler: Client, machine: Machine, create: Create, endpoint: Endpoint
+) -> None:
+    """Somebody stops it by hand, so nothing of it records anything: the last of the three guards."""
+    made = create(
+        schedule=once(0), target=endpoint.target("sleep-200"), orchestrated=True, timeoutSeconds=5, retryConfig=QUICK
+    )
+    [running] = until(lambda: list(scheduler.history(made["id"])) if endpoint.calls(made["id"]) else [], seconds=20)
+    machine.aws.states.stop_execution(executionArn=machine.arn_of(dict(running)))
+    # The function under way has put its history row, if it came so far: then nothing is lost but the time.
+    first, *others = history(scheduler, made["id"], seconds=5 + LEASE_MARGIN + LEASE_GRACE + 60 + 30)
+    assert instant(first["completedAt"]) >= instant(first["startedAt"])
+    assert [each["status"] for each in (first, *others)][-1] == "COMPLETED"
+    late = time.time() - instant(running["startedAt"])
+    assert late >= 5 + LEASE_MARGIN, "nobody takes it back before"
 
 
 def test_timeout_beyond_what_any_function_waits_is_refused(api: Api, endpoint: Endpoint) -> None:
