@@ -45,6 +45,8 @@ class CallerLimits:
 
     writes_per_minute: int
     reads_per_minute: int
+    work_per_minute: int
+    """What workers and callbacks send."""
     creations_per_day: int
 
 
@@ -104,6 +106,20 @@ class ApiSettings(_Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PollSettings(_Settings):
+    stage: str
+    jobs_table: str
+    executions_table: str
+    coordination_table: str
+    retention_days: int
+    run_queues: RunQueues
+    schedule_group: str
+    scheduler_role_arn: str
+    retry_defaults: RetryDefaults
+    caller_limits: CallerLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepsSettings(_Settings):
     stage: str
     jobs_table: str
@@ -158,6 +174,7 @@ class LifecycleSettings(_Settings):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsSettings(_Settings):
     stage: str
+    coordination_table: str
 
 
 def _read(name: str, kind: Any, source: typing.Mapping[str, str]) -> Any:

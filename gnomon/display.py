@@ -13,7 +13,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gnomon.shapes import Execution, Job, Preview, RetryConfig
+    from gnomon.shapes import Circuit, Execution, Job, Preview, RetryConfig
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STYLES = {
@@ -173,6 +173,21 @@ def retry_config_details(config: RetryConfig, now: datetime) -> Table:
     return table
 
 
+def circuits_table(circuits: Iterable[Circuit], now: datetime) -> Table:
+    table = Table("CIRCUIT", "STATE", "FAILURES", "SINCE", "OPEN UNTIL", "PROBE", box=None, pad_edge=False)
+    table.columns[2].justify = "right"
+    for circuit in circuits:
+        table.add_row(
+            Text(printable(circuit["key"])),
+            circuit["state"],
+            str(circuit["failures"]),
+            moment(circuit.get("since"), now),
+            moment(circuit.get("openUntil"), now),
+            circuit.get("probe") or "",
+        )
+    return table
+
+
 def _configured(config: RetryConfig) -> list[tuple[str, object]]:
     return [(name, value) for name, value in config.items() if name not in ("jobType", "updatedAt", "updatedBy")]
 
@@ -210,6 +225,9 @@ def what(execution: Execution, now: datetime) -> str:
     if error:
         parts.append(f"{error.get('code', '')}: {error.get('message', '')}")
     # That a retry follows is said by its time.
+    progress = execution.get("progress")
+    if progress:
+        parts.append(f"{progress.get('percent', 0):g} % {progress.get('message', '')}".rstrip())
     if execution.get("reason") and execution["reason"] not in ("RETRY_SCHEDULED", execution.get("deferredFor")):
         parts.append(str(execution["reason"]))
     if put_off := execution.get("deferrals"):

@@ -62,6 +62,11 @@ class ErrorInfo(TypedDict, total=False):
     message: str
 
 
+class Progress(TypedDict):
+    percent: float
+    message: str
+
+
 Execution = TypedDict(
     "Execution",
     {
@@ -80,6 +85,8 @@ Execution = TypedDict(
         "fence": int,
         "deferrals": int,
         "deferredFor": str | None,
+        "workerId": str | None,
+        "progress": Progress | None,
         "result": Any,
         # A line of skipped slots has these instead of an attempt.
         "from": str,
@@ -89,6 +96,48 @@ Execution = TypedDict(
     total=False,
 )
 """One attempt of a run, or one line of skipped slots (`status` SKIPPED with `from`, `to`, `count`)."""
+
+
+class Circuit(TypedDict):
+    """A target that jobs with a circuit breaker call: CLOSED, OPEN (left alone), HALF_OPEN (one attempt tries it)."""
+
+    key: str
+    state: str
+    failures: int
+    since: str | None
+    openUntil: str | None
+    probe: str | None
+
+
+class ClaimedExecution(TypedDict, total=False):
+    """An attempt that a worker holds, with its payload."""
+
+    id: str
+    jobId: str
+    runId: str
+    scheduledFor: str
+    attempt: int
+    fence: int
+    workerId: str
+    queue: str
+    payload: Any
+    leaseExpiresAt: str
+    deadlineAt: str
+
+
+class Worker(TypedDict, total=False):
+    """`status` is ACTIVE, DRAINING or OFFLINE."""
+
+    id: str
+    name: str
+    status: str
+    queues: list[str]
+    maxItems: int
+    draining: bool
+    owner: str
+    createdBy: str
+    registeredAt: str
+    lastSeenAt: str
 
 
 class RetryConfig(TypedDict, total=False):

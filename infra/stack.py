@@ -60,6 +60,7 @@ class GnomonStack(Stack):
             "HttpApi",
             stage=stage,
             function=self.functions.api.function,
+            poll_function=self.functions.poll.function,
             issuer=self.identity.issuer,
             client_ids=[
                 self.identity.user_client.user_pool_client_id,
@@ -224,6 +225,7 @@ class GnomonStack(Stack):
             "StateMachineArn": self.workflow.machine.state_machine_arn,
             "WebhookSecretArn": storage.webhook_secret_arn,
             "ApiFunction": functions.api.function.function_name,
+            "PollFunction": functions.poll.function.function_name,
             "ExecutorFunction": functions.executor.function.function_name,
             "StepsFunction": functions.steps.function.function_name,
             "SweepFunction": functions.sweep.function.function_name,

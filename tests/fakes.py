@@ -18,6 +18,8 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from functions.domain.circuit import Circuit
+from functions.domain.concurrency import Slot, place_of
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import (
     CorruptDefinitionError,
@@ -33,6 +35,7 @@ from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.job_type import StoredTypeConfig, TypeConfig
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.progress import MIN_INTERVAL, Progress
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
 from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page
 from tests.faults import Faults
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
     from functions.domain.step import Step
+    from functions.domain.worker import Worker
 
 SHARDS = 8
 INLINE_LIMIT = 500
@@ -254,8 +258,7 @@ class InMemoryJobs:
         self._waiting.pop(row.id, None)
         if row.waiting is not None:
             run = row.waiting[1]
-            order = {"high": 0, "normal": 1, "low": 2}[row.priority.value]
-            self._waiting[row.id] = (str(run.waits_for), f"{order}#{run.deferred_at or 0:010d}")
+            self._waiting[row.id] = (str(run.waits_for), place_of(row.priority, run.deferred_at or 0))
         if row.attention_at is not None:
             self._attention[row.id] = row.attention_at
         if row.deleted_at is None:
@@ -524,6 +527,7 @@ class InMemoryRateLimits:
         *,
         reads_per_minute: int = 500,
         writes_per_minute: int = 100,
+        work_per_minute: int = 6000,
         creations_per_day: int = 1000,
         faults: Faults | None = None,
     ) -> None:
@@ -531,6 +535,7 @@ class InMemoryRateLimits:
         self.buckets = {
             "read": Bucket(limit=reads_per_minute, period_seconds=60),
             "write": Bucket(limit=writes_per_minute, period_seconds=60),
+            "work": Bucket(limit=work_per_minute, period_seconds=60),
             "creation": Bucket(limit=creations_per_day, period_seconds=86_400),
         }
         self._arrivals: dict[tuple[str, str], int] = {}
@@ -669,6 +674,152 @@ class InMemoryOwners:
         yield from sorted(self.known)
 
 
+class InMemoryCircuits:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, Circuit] = {}
+        self.calls: list[str] = []
+        self._lock = threading.RLock()
+
+    def get(self, key: str) -> Circuit:
+        self.calls.append("get")
+        with self._lock:
+            return self.rows.get(key, Circuit(key=key))
+
+    def save(self, read: Circuit, new: Circuit, *, now: float) -> Circuit:
+        saved = dataclasses.replace(new, seq=read.seq + 1)
+
+        def apply() -> Circuit:
+            with self._lock:
+                stored = self.rows.get(read.key, Circuit(key=read.key))
+                if stored.seq == read.seq:
+                    self.rows[read.key] = stored = saved
+                return stored
+
+        return self.faults.run("circuits.save", apply)
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[Circuit]:
+        after = "" if cursor is None else read_cursor(cursor, scope="circuits")
+        keys = sorted(key for key in self.rows if key > after)
+        more = len(keys) > limit
+        circuits = [self.rows[key] for key in keys[:limit]]
+        return Page(items=circuits, cursor=write_cursor(circuits[-1].key, scope="circuits") if more else None)
+
+
+class InMemorySlots:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, dict[int, Slot]] = {}
+        """Key to index to slot."""
+        self.calls: list[str] = []
+        self._lock = threading.RLock()
+
+    def held(self, key: str) -> Sequence[Slot]:
+        self.calls.append("held")
+        with self._lock:
+            return [slot for _, slot in sorted(self.rows.get(key, {}).items())]
+
+    def take(self, key: str, slot: Slot, *, instead_of: Slot | None) -> bool:
+        def apply() -> bool:
+            with self._lock:
+                stored = self.rows.setdefault(key, {}).get(slot.index)
+                if stored is None:
+                    fits = instead_of is None
+                else:
+                    fits = instead_of is not None and (stored.holder, stored.mark) == (
+                        instead_of.holder,
+                        instead_of.mark,
+                    )
+                if fits:
+                    self.rows[key][slot.index] = slot
+                return fits or (stored is not None and stored.mark == slot.mark)
+
+        return self.faults.run("slots.take", apply)
+
+    def free(self, key: str, index: int, *, holder: str, mark: str | None = None) -> None:
+        def apply() -> None:
+            with self._lock:
+                stored = self.rows.get(key, {}).get(index)
+                if stored is not None and stored.holder == holder and mark in (None, stored.mark):
+                    del self.rows[key][index]
+
+        self.faults.run("slots.free", apply)
+
+
+class InMemoryWorkers:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, Worker] = {}
+        self._marks: dict[str, object] = {}
+        self._lock = threading.RLock()
+
+    def register(self, worker: Worker) -> None:
+        self.faults.run("workers.register", lambda: self.rows.__setitem__(worker.id, worker))
+
+    def get(self, worker_id: str) -> Worker | None:
+        return self.rows.get(worker_id)
+
+    def seen(self, worker_id: str, *, now: float) -> Worker | None:
+        def apply() -> Worker | None:
+            with self._lock:
+                row = self.rows.get(worker_id)
+                if row is None:
+                    return None
+                self.rows[worker_id] = row = dataclasses.replace(row, seen_at=max(row.seen_at, int(now)))
+                return row
+
+        return self.faults.run("workers.seen", apply)
+
+    def save(self, read: Worker, new: Worker) -> Worker | None:
+        mark = object()
+
+        def apply() -> Worker | None:
+            with self._lock:
+                row = self.rows.get(read.id)
+                if row is not None and self._marks.get(read.id) is mark:
+                    return dataclasses.replace(new, version=read.version + 1)
+                if row is None or row.version != read.version:
+                    return None
+                self._marks[read.id] = mark
+                self.rows[read.id] = dataclasses.replace(
+                    row,
+                    draining=new.draining,
+                    poll_id=new.poll_id or row.poll_id,
+                    intended=new.intended,
+                    version=read.version + 1,
+                )
+                return dataclasses.replace(new, version=read.version + 1)
+
+        return self.faults.run("workers.save", apply)
+
+    def all(self) -> Iterator[Worker]:
+        yield from [self.rows[key] for key in sorted(self.rows)]
+
+
+class InMemoryProgress:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, tuple[Progress, int]] = {}
+        self._lock = threading.RLock()
+
+    def report(self, execution_id: str, progress: Progress, *, now: float) -> bool:
+        at = int(now * 1000)
+
+        def apply() -> bool:
+            with self._lock:
+                stored = self.rows.get(execution_id)
+                if stored is not None and stored[1] > at - int(MIN_INTERVAL * 1000):
+                    return False
+                self.rows[execution_id] = (progress, at)
+                return True
+
+        return self.faults.run("progress.report", apply)
+
+    def read(self, execution_id: str) -> Progress | None:
+        stored = self.rows.get(execution_id)
+        return None if stored is None else stored[0]
+
+
 class FakeDeadLetters:
     """While `failing`, announcing raises UnavailableError."""
 
@@ -721,9 +872,13 @@ class World:
         self.limits = InMemoryRateLimits(faults=self.faults)
         self.idempotency = InMemoryIdempotencyKeys(faults=self.faults)
         self.owners = InMemoryOwners(faults=self.faults)
+        self.circuits = InMemoryCircuits(faults=self.faults)
+        self.slots = InMemorySlots(faults=self.faults)
         self.retry_configs = InMemoryRetryConfigs(faults=self.faults)
         self.types = FakeJobTypes(self.retry_configs)
         self.dead_letters = FakeDeadLetters(faults=self.faults)
+        self.workers = InMemoryWorkers(faults=self.faults)
+        self.progress = InMemoryProgress(faults=self.faults)
 
 
 def _as_stored(row: Job) -> Job:

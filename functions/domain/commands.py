@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from functions.domain import silence
+from functions.domain.claims import no_longer_offered
 from functions.domain.decision import (
     Drop,
     Due,
@@ -106,6 +107,8 @@ def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now
             hints = waiting_hints(row)
         else:
             row, hints = replace(row, paused=True), ()
+    row, released = no_longer_offered(row, definition, now=int(now))
+    hints = (*hints, *(hint for hint in released if hint not in hints))
     succeeded = job.last_run is not None and job.last_run.outcome is Outcome.COMPLETED
     alarm = silence.changed(
         job.silence, job.definition, definition, now=int(now), next_due=row.next_due, succeeded=succeeded

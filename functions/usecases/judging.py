@@ -7,23 +7,23 @@ from functions.domain.execution import Execution, ExecutionError
 from functions.domain.job import ActiveRun, Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import POISON_AT
-from functions.usecases.services import Attempts, Engine
+from functions.usecases.services import Engine
 from functions.usecases.writing import ruled
 
 LEASE_OVER = "The attempt's lease expired before its outcome was recorded."
 
 
-def judged(attempts: Attempts, job: Job, slot: str, answer: TargetAnswer) -> Execution:
-    """The history row for the answer to the attempt that runs in `slot`."""
-    job = ruled(attempts, job)
+def judged(engine: Engine, job: Job, slot: str, answer: TargetAnswer, *, write_id: str | None = None) -> Execution:
+    """The history row for the answer to the attempt that runs in `slot`; `write_id` where its mark is given."""
+    job = ruled(engine, job)
     return judge(
         job,
         slot,
         answer,
-        before=() if answer.error is None else _errors_before(attempts, job, slot, job.runs[slot]),
-        now=attempts.clock.now(),
-        write_id=attempts.new_write_id(),
-        uniform=attempts.uniform,
+        before=() if answer.error is None else _errors_before(engine, job, slot, job.runs[slot]),
+        now=engine.clock.now(),
+        write_id=write_id or engine.new_write_id(),
+        uniform=engine.uniform,
     )
 
 

@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from functions.domain import ids
 from functions.domain.retry import Uniform
 from functions.ports import (
+    Circuits,
     Clock,
     IdempotencyKeys,
     JobStore,
     JobTypes,
     Owners,
+    ProgressBoard,
     RetryConfigs,
     RunHistory,
+    Slots,
     Targets,
     Timetable,
+    Workers,
     Workflows,
 )
 
@@ -29,17 +33,28 @@ class Engine:
     jobs: JobStore
     history: RunHistory
     timetable: Timetable
+    slots: Slots
     clock: Clock
     types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
+    uniform: Uniform = random.uniform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services(Engine):
+class Polls(Engine):
+    """What it takes to give executions to workers."""
+
+    workers: Workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services(Polls):
     """What the API's use cases need besides."""
 
+    progress: ProgressBoard
     idempotency: IdempotencyKeys
     owners: Owners
+    circuits: Circuits
     retry_configs: RetryConfigs
     workflows: Workflows
     new_job_id: Callable[[], str] = ids.new_job_id
@@ -51,7 +66,7 @@ class Attempts(Engine):
     """What calling a target, and recording what came of it, needs besides."""
 
     targets: Targets
-    uniform: Uniform = random.uniform
+    circuits: Circuits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,17 +169,17 @@ class Smoke:
     def runs_http(self) -> None:
         self.ran(target=self.endpoint.target())
 
-    def runs_http_with_a_secret(self) -> None:
+    def runs_http_with_a_secret(self, **changes: Any) -> None:
         name = unique("gnomon-e2e")
         self.aws.secrets.create_secret(Name=name, SecretString="s3cr3t-value")
-        self.ran(target=self.endpoint.target() | {"headers": {"X-Secret": {"secretArn": name}}})
+        self.ran(target=self.endpoint.target() | {"headers": {"X-Secret": {"secretArn": name}}}, **changes)
 
     def runs_a_function(self) -> None:
         self.ran(target={"type": "lambda", "functionName": self.function})
 
-    def sends_to_a_queue(self) -> None:
+    def sends_to_a_queue(self, **changes: Any) -> None:
         url = self.aws.sqs.create_queue(QueueName=unique("gnomon-e2e"))["QueueUrl"]
-        self.ran(target={"type": "sqs", "queueUrl": url})
+        self.ran(target={"type": "sqs", "queueUrl": url}, **changes)
         self.aws.sqs.delete_queue(QueueUrl=url)
 
     def follows_a_type(self, **changes: Any) -> None:
@@ -198,13 +198,47 @@ class Smoke:
         reason = self.get(f"{path}/history")["data"][0]["reason"]
         assert reason == "POISON", f"the run ended with {reason}, not POISON"
 
-    def retries_soon(self) -> None:
-        self.ran(target=self.endpoint.target("503-200"), retryConfig=retries(1))
+    def retries_soon(self, **changes: Any) -> None:
+        self.ran(target=self.endpoint.target("503-200"), retryConfig=retries(1), **changes)
 
-    def retries_late(self) -> None:
-        path = self.create(schedule=once(0), target=self.endpoint.target("503"), retryConfig=retries(20 * MINUTE))
+    def retries_late(self, **changes: Any) -> None:
+        policy = retries(20 * MINUTE)
+        path = self.create(schedule=once(0), target=self.endpoint.target("503"), retryConfig=policy, **changes)
         self.reaches(path, "RETRYING")
         until(lambda: self.schedules(path), seconds=3, hint="the late retry has a schedule")
+
+    # The state machine
+
+    def runs_in_the_machine(self) -> None:
+        self.ran(orchestrated=True)
+
+    def runs_http_in_the_machine(self) -> None:
+        self.ran(orchestrated=True, target=self.endpoint.target())
+
+    def runs_http_with_a_secret_in_the_machine(self) -> None:
+        self.runs_http_with_a_secret(orchestrated=True)
+
+    def runs_a_function_in_the_machine(self) -> None:
+        self.ran(orchestrated=True, target={"type": "lambda", "functionName": self.function})
+
+    def sends_to_a_queue_in_the_machine(self) -> None:
+        self.sends_to_a_queue(orchestrated=True)
+
+    def retries_soon_in_the_machine(self) -> None:
+        self.retries_soon(orchestrated=True)
+
+    def retries_late_in_the_machine(self) -> None:
+        self.retries_late(orchestrated=True)
+
+    def stops_the_machine(self) -> None:
+        path = self.create(schedule=once(0), target=self.endpoint.target("sleep"), orchestrated=True)
+        job_id = path.rpartition("/")[2]
+        until(lambda: self.endpoint.calls(job_id), seconds=SOON, hint="the target is called")
+        self.act(path, "cancel")
+        [execution] = self.get(f"{path}/history")["data"]
+        arn = self.stack.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
+        found = self.aws.states.describe_execution(executionArn=f"{arn}:{execution['id']}-f{execution['fence']}")
+        assert found["status"] == "ABORTED", f"the cancelled attempt's execution is {found['status']}"
 
     # The sweep
 
@@ -423,6 +457,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "SendHints": Smoke.sends_a_hint,
         "ArmSchedules": Smoke.arms_a_schedule,
         "DisarmSchedules": Smoke.disarms_a_schedule,
+        "StopWorkflows": Smoke.stops_the_machine,
     },
     "executor": {
         "ReadJob": Smoke.runs_a_handler,
@@ -437,6 +472,20 @@ CHECKS: dict[str, dict[str, Check]] = {
         "SendToQueues": Smoke.sends_to_a_queue,
         "ReadWebhookSecret": Smoke.runs_http,
         "ReadSecrets": Smoke.runs_http_with_a_secret,
+        "StartWorkflows": Smoke.runs_in_the_machine,
+    },
+    "steps": {
+        "ReadJob": Smoke.runs_in_the_machine,
+        "ChangeJob": Smoke.runs_in_the_machine,
+        "ReadExecution": Smoke.runs_in_the_machine,
+        "RecordExecution": Smoke.runs_in_the_machine,
+        "SendHints": Smoke.retries_soon_in_the_machine,
+        "ArmSchedules": Smoke.retries_late_in_the_machine,
+        "CallHandlers": Smoke.runs_in_the_machine,
+        "CallFunctions": Smoke.runs_a_function_in_the_machine,
+        "SendToQueues": Smoke.sends_to_a_queue_in_the_machine,
+        "ReadWebhookSecret": Smoke.runs_http_in_the_machine,
+        "ReadSecrets": Smoke.runs_http_with_a_secret_in_the_machine,
     },
     "sweep": {
         "FindAttention": Smoke.wakes_a_lost_job,

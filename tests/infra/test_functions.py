@@ -1,10 +1,12 @@
 import pytest
 
+from functions.api.schemas_work import MAX_WAIT_SECONDS
 from infra.stage import DEV, PROD
 from tests.infra.synthesized import Template
 
 MODULES = {
     "Api": "api",
+    "Poll": "poll",
     "Executor": "executor",
     "Steps": "steps",
     "Sweep": "sweep",
@@ -53,7 +55,7 @@ def test_chains_of_functions_and_queues_are_not_cut(template: Template, name: st
     assert _function(template, name)["RecursiveLoop"] == "Allow"
 
 
-@pytest.mark.parametrize("name", ["Api", "DeadLetters", "Lifecycle"])
+@pytest.mark.parametrize("name", ["Api", "Poll", "DeadLetters", "Lifecycle"])
 def test_functions_outside_the_chain_keep_loop_detection(template: Template, name: str) -> None:
     assert _function(template, name).get("RecursiveLoop", "Terminate") == "Terminate"
 
@@ -61,7 +63,7 @@ def test_functions_outside_the_chain_keep_loop_detection(template: Template, nam
 def test_one_sweep_at_a_time(template: Template) -> None:
     reserved = {name: _function(template, name).get("ReservedConcurrentExecutions") for name in MODULES}
 
-    assert reserved == dict.fromkeys(MODULES) | {"Sweep": 1}
+    assert reserved == dict.fromkeys(MODULES) | {"Sweep": 1, "Poll": template.stage.poll_concurrency}
 
 
 @pytest.mark.parametrize("name", ["Sweep", "Jobs"])
@@ -76,6 +78,7 @@ def test_timeouts(template: Template) -> None:
     timeouts = {name: _function(template, name)["Timeout"] for name in MODULES}
 
     assert timeouts["Api"] < 29, "the gateway gives up after 29 s"
+    assert MAX_WAIT_SECONDS + 5 <= timeouts["Poll"] < 29
     assert timeouts["Executor"] == 90
     assert timeouts["Steps"] == timeouts["Jobs"] == 900, "they run what may take 840 s"
     assert timeouts["Sweep"] <= 60, "the next one starts a minute later"

@@ -49,17 +49,27 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "dynamodb:PutItem": {JOBS, EXECUTIONS, IDEMPOTENCY, COORDINATION},
         "dynamodb:UpdateItem": {JOBS, COORDINATION},
         "dynamodb:DeleteItem": {JOBS, IDEMPOTENCY, COORDINATION},
-        "dynamodb:Query": {f"{JOBS}/index/owner", EXECUTIONS, COORDINATION},
+        "dynamodb:Query": {f"{JOBS}/index/owner", f"{JOBS}/index/waiting", EXECUTIONS, COORDINATION},
         "sqs:SendMessage": RUN_QUEUES,
         "scheduler:DeleteSchedule": {SCHEDULES},
         "states:StopExecution": {EXECUTIONS_OF_THE_MACHINE},
+    },
+    "Poll": {
+        **TABLE_KEY,
+        "dynamodb:Query": {f"{JOBS}/index/waiting"},
+        "dynamodb:GetItem": {JOBS, COORDINATION},
+        "dynamodb:UpdateItem": {JOBS, COORDINATION},
+        "dynamodb:PutItem": {EXECUTIONS},
+        "sqs:SendMessage": RUN_QUEUES,
     },
     "Executor": {
         **TABLE_KEY,
         **SCHEDULING,
         "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS},
-        "dynamodb:PutItem": {EXECUTIONS},
+        "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
+        "dynamodb:Query": {f"{JOBS}/index/waiting", COORDINATION},
+        "dynamodb:DeleteItem": {COORDINATION},
         "sqs:ReceiveMessage": RUN_QUEUES,
         "sqs:DeleteMessage": RUN_QUEUES,
         "sqs:GetQueueAttributes": RUN_QUEUES,
@@ -72,7 +82,9 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         **SCHEDULING,
         "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS},
-        "dynamodb:PutItem": {EXECUTIONS},
+        "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
+        "dynamodb:Query": {f"{JOBS}/index/waiting", COORDINATION},
+        "dynamodb:DeleteItem": {COORDINATION},
         **CALLING_TARGETS,
     },
     "Sweep": {
@@ -80,12 +92,13 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         **SCHEDULING,
         "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS},
-        "dynamodb:PutItem": {EXECUTIONS},
-        "dynamodb:Query": {f"{JOBS}/index/attention"},
+        "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
+        "dynamodb:DeleteItem": {COORDINATION},
+        "dynamodb:Query": {f"{JOBS}/index/attention", f"{JOBS}/index/waiting", COORDINATION},
         "sqs:SendMessage": RUN_QUEUES,
         "sqs:GetQueueAttributes": RUN_QUEUES,
     },
-    "Jobs": {},
+    "Jobs": {**TABLE_KEY, "dynamodb:UpdateItem": {COORDINATION}},
     "DeadLetters": {
         "kms:Decrypt": {KEY},
         "kms:DescribeKey": {KEY},
@@ -143,6 +156,13 @@ def test_only_the_local_stage_shares_the_default_group(template: Template) -> No
     assert bool(template.of_type("AWS::Scheduler::ScheduleGroup")) == template.stage.own_schedule_group
 
 
+def test_users_code_writes_progress_and_no_other_row(template: Template) -> None:
+    (statement,) = [each for each in template.statements("Functions/Jobs/Role") if "dynamodb:" in str(each["Action"])]
+
+    assert statement["Action"] == "dynamodb:UpdateItem"
+    assert statement["Condition"] == {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["progress"]}}
+
+
 def test_scheduler_may_send_hints_and_call_the_sweep(template: Template) -> None:
     assert template.permissions("Hints/Role") == {"sqs:SendMessage": RUN_QUEUES}
     assert template.permissions("MinuteSweep/Role") == {
@@ -192,9 +212,11 @@ def test_the_key_is_used_through_its_services_only(template: Template) -> None:
 
     assert through == {
         "Api": {"dynamodb"},
+        "Poll": {"dynamodb"},
         "Executor": {"dynamodb", "secretsmanager"},
         "Steps": {"dynamodb", "secretsmanager"},
         "Sweep": {"dynamodb"},
+        "Jobs": {"dynamodb"},
         "DeadLetters": {"dynamodb"},
         "Lifecycle": {"dynamodb"},
     }

@@ -38,7 +38,7 @@ from tests.conftest import REGION, Aws
 from tests.contract.conftest import make_timetable
 from tests.factories import JOB_ID, NOW, make_definition, make_job
 from tests.fakes import FakeClock
-from tests.integration.samples import DEFINITION, EVENTS, FAILED_EXECUTION, FULL_ROW, GAP_ROW, sample
+from tests.integration.samples import DEFINITION, EVENTS, FAILED_EXECUTION, FULL_ROW, GAP_ROW, ROW_WITH_ALARM, sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,9 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         "SCHEDULE_GROUP": aws.schedule_group,
         "SCHEDULER_ROLE_ARN": aws.scheduler_role_arn,
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": []}),
-        "CALLER_LIMITS": json.dumps({"writes_per_minute": 100, "reads_per_minute": 500, "creations_per_day": 1000}),
+        "CALLER_LIMITS": json.dumps(
+            {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}
+        ),
         "JOBS_FUNCTION": "jobs",
         "STATE_MACHINE": aws.machine,
         "WEBHOOK_SECRET_ARN": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:webhook",
@@ -359,6 +361,11 @@ class TestShapes:
         assert read_job(item) == FULL_ROW
         assert item == state_key(JOB_ID) | state_attributes(FULL_ROW) | definition_attributes(DEFINITION)
 
+    def test_a_state_row_with_a_silence_alarm(self) -> None:
+        item = sample("row-job-v2")
+        assert read_job(item) == ROW_WITH_ALARM
+        assert item == state_key(JOB_ID) | state_attributes(ROW_WITH_ALARM) | definition_attributes(DEFINITION)
+
     def test_a_definition_row(self) -> None:
         item = sample("row-definition-v1")
         assert read_definition(item, job_id=JOB_ID, created_at=NOW) == DEFINITION
@@ -407,6 +414,7 @@ READ_HERE = {
     "row-execution-v1",
     "row-gap-v1",
     "row-job-v1",
+    "row-job-v2",
     "sweep",
 }
 
