@@ -223,10 +223,25 @@ def cancel_execution(services: Services, caller: Caller, execution_id: str) -> E
             write_id=services.new_write_id(),
         )
     )
-    follow(services, job, stored, fence=run.fence)
-    if stored.status is ExecutionStatus.CANCELLED:
+    job = _follow_to_its_end(services, job, stored)
+    if stored.status is ExecutionStatus.CANCELLED and key.slot_id in job.runs:
         _stop(services, job, key.slot_id)
     return _ended_already(stored, execution_id)
+
+
+def _follow_to_its_end(services: Services, job: Job, stored: Execution) -> Job:
+    """Let the row follow, also where the attempt that was to be cancelled has started since the row was read.
+
+    Returns the row that the last try began with.
+    """
+    for _ in range(TRIES):
+        run = job.runs.get(stored.slot_id)
+        if run is None or run.current_attempt != stored.attempt:
+            break
+        if follow(services, job, stored, fence=run.fence) is not job:
+            break
+        job = services.jobs.get(job.id) or job
+    return job
 
 
 def _stop(services: Services, job: Job, slot: str) -> None:

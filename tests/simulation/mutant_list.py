@@ -362,6 +362,16 @@ MUTANTS = [
             'reason="RESUMED", flush=flush)',
         ),
     ),
+    m(
+        "cancel overtaken by a start",
+        "a cancel of a waiting attempt leaves the one that started meanwhile in the row",
+        (
+            "usecases/actions.py",
+            "        job = services.jobs.get(job.id) or job\n    return job\n",
+            "        break\n    return job\n",
+        ),
+        by="tests/unit/test_cancel_execution.py",
+    ),
     # --- job types ---
     m(
         "type forgotten by the loser",
