@@ -158,6 +158,28 @@ def overlapping(policy: str) -> Callable[[Driver], str]:
     return run
 
 
+def circuit_opens(driver: Driver) -> str:
+    """Two failures, then a probe that succeeds."""
+    _answers(driver, lambda invocation: FAILED if invocation.attempt < 3 else OK)
+    breaker = {"failureThreshold": 2, "openSeconds": 20}
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, circuitBreaker=breaker)
+    driver.run_until(NOW + 80)
+    return job_id
+
+
+def concurrency_waits(driver: Driver) -> str:
+    """Another job holds the one slot of the key while this one comes due."""
+    key = {"concurrencyKey": "database", "maxConcurrency": 1}
+    earlier = make_document(schedule={"type": "once", "at": "2027-01-15T08:00:05Z"}, **key)
+    draft = JobDraft(document=earlier, payload="{}", enabled=True)
+    idempotency = IdempotencyKey("alice POST /v1/jobs", "holder", "hash")
+    repeated(driver, lambda: create_job(driver.services, SCHEDULER, draft, key=idempotency))
+    _answers(driver, _long_call(driver, 20))
+    job_id = made(driver, schedule=ONCE, **key)
+    driver.run_until(NOW + 60)
+    return job_id
+
+
 def pause_and_resume(driver: Driver) -> str:
     job_id = made(driver, schedule=MINUTELY, maxRuns=2)
     driver.run_until(NOW + 70)
@@ -265,6 +287,8 @@ FLOWS = [
     Flow("overlap-skip", overlapping("skip"), JobStatus.COMPLETED, {60: DONE, 120: SKIPPED, 180: DONE, 240: DONE}),
     Flow("overlap-allow", overlapping("allow"), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE}),
     Flow("overlap-queue", overlapping("queue"), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE}),
+    Flow("circuit-opens", circuit_opens, JobStatus.COMPLETED, {10: DONE}),
+    Flow("concurrency-waits", concurrency_waits, JobStatus.COMPLETED, {10: DONE}),
     Flow("pause-and-resume", pause_and_resume, JobStatus.COMPLETED, {60: DONE, 120: SKIPPED, 180: SKIPPED, 240: DONE}),
     Flow("new-schedule", new_schedule, JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 200: DONE}),
     Flow("manual-run", by_hand, JobStatus.PAUSED, manual=(DONE,)),

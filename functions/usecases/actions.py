@@ -25,6 +25,7 @@ from functions.domain.ids import parse_execution_id
 from functions.domain.job import Job, RunState
 from functions.domain.path import PathKind, path_of
 from functions.domain.step import step_of
+from functions.usecases import concurrency
 from functions.usecases.executor import follow
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
 from functions.usecases.services import Services
@@ -183,6 +184,7 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
         disarm_replaced(services, decided)
         for slot in decided.before.runs:
             _stop(services, decided.before, slot)
+        concurrency.after_write(services, decided)
         cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
         return cleared.job if isinstance(cleared, Applied) else decided.job
     raise UnavailableError("The job changed while it was being cancelled: try again.")
