@@ -402,6 +402,7 @@ READ_HERE = {
     "hints-batch",
     "history-stream",
     "jobs",
+    "jobs-v1",
     "jobs-stream",
     "lifecycle-v1",
     "row-definition-v1",
