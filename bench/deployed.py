@@ -13,6 +13,7 @@ from moto import mock_aws
 from bench.call_log import Call, CallLog
 from bench.invocations import hints_event, invoked
 from bench.request_time import RULES, reference_body
+from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
@@ -20,6 +21,7 @@ from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.adapters.dynamodb_progress import DynamoDbProgress
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
 from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.timetable import RunQueue, SqsTimetable
@@ -78,9 +80,11 @@ class Deployed:
                 role_arn="arn:aws:iam::123456789012:role/hints",
                 clock=self.clock,
             ),
+            "slots": DynamoDbSlots(dynamodb, "coordination"),
             "clock": self.clock,
             "types": RememberedJobTypes(retry_configs, clock=self.clock, defaults=TypeConfig()),
         }
+        circuits = DynamoDbCircuits(dynamodb, "coordination")
         services = Services(
             **ports,
             idempotency=DynamoDbIdempotencyKeys(dynamodb, "idempotency"),
@@ -89,6 +93,7 @@ class Deployed:
             progress=DynamoDbProgress(dynamodb, "coordination"),
             retry_configs=retry_configs,
             workflows=FakeWorkflows(self.clock),
+            circuits=circuits,
         )
         self._app = create_app(
             services,
@@ -100,7 +105,9 @@ class Deployed:
         )
         self.engine = Engine(**ports)
         self._targets = FakeTargets()
-        self._executor = Executor(**ports, targets=self._targets, workflows=FakeWorkflows(self.clock))
+        self._executor = Executor(
+            **ports, targets=self._targets, workflows=FakeWorkflows(self.clock), circuits=circuits
+        )
         for client in (dynamodb, sqs, scheduler):
             self.log.watch(client)
         self.path = ""

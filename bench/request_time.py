@@ -114,6 +114,8 @@ class Served:
             "retry_configs": world.retry_configs,
             "types": world.types,
             "workflows": world.workflows,
+            "circuits": world.circuits,
+            "slots": world.slots,
             "clock": world.clock,
         }
         shown = dict(self.ports)

@@ -57,7 +57,12 @@ def _in_memory(scheduled: int, one_in: int) -> SweepReads:
         world.jobs.put(job)
     world.jobs.calls.clear()
     engine = Engine(
-        jobs=world.jobs, history=world.history, timetable=world.timetable, clock=world.clock, types=world.types
+        jobs=world.jobs,
+        history=world.history,
+        timetable=world.timetable,
+        slots=world.slots,
+        clock=world.clock,
+        types=world.types,
     )
     swept = sweep(engine, deadline=NOW + 50, shuffle=lambda _: None)
     if not swept.complete:

@@ -23,6 +23,7 @@ from botocore.config import Config
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.system_clock import SystemClock
 from functions.adapters.timetable import RunQueue, SqsTimetable
@@ -33,6 +34,7 @@ from functions.usecases.services import Attempts, Engine, Executor
 if TYPE_CHECKING:
     from functions.api.app import Handler
     from functions.ports import (
+        Circuits,
         Clock,
         DeadLetters,
         JobStore,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         ProgressBoard,
         RateLimits,
         RunHistory,
+        Slots,
         Targets,
         Timetable,
         Workflows,
@@ -65,12 +68,14 @@ class _EnginePorts(TypedDict):
     jobs: JobStore
     history: RunHistory
     timetable: Timetable
+    slots: Slots
     clock: Clock
     types: JobTypes
 
 
 class _AttemptPorts(_EnginePorts):
     targets: Targets
+    circuits: Circuits
 
 
 gc.enable()
@@ -111,6 +116,7 @@ def _ports(
             role_arn=settings.scheduler_role_arn,
             clock=clock,
         ),
+        "slots": DynamoDbSlots(_client("dynamodb"), settings.coordination_table),
         "clock": clock,
         "types": RememberedJobTypes(
             DynamoDbRetryConfigs(_client("dynamodb"), settings.coordination_table),
@@ -138,6 +144,7 @@ def stage_defaults(retry: RetryDefaults) -> TypeConfig:
 @_uncollected()
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
     from functions.adapters.dynamodb_owners import DynamoDbOwners
     from functions.adapters.dynamodb_progress import DynamoDbProgress
@@ -155,6 +162,7 @@ def api() -> Handler:
         workflows=_workflows(settings, ports["clock"]),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
+        circuits=DynamoDbCircuits(dynamodb, settings.coordination_table),
         workers=DynamoDbWorkers(dynamodb, settings.coordination_table),
         progress=DynamoDbProgress(dynamodb, settings.coordination_table),
         retry_configs=DynamoDbRetryConfigs(dynamodb, settings.coordination_table),
@@ -204,6 +212,7 @@ def poll() -> Handler:
 def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     """What calls targets; `longest_call` in seconds."""
     from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.http_target import HttpTarget
     from functions.adapters.lambda_target import LambdaTarget, invoke_config
     from functions.adapters.secret_values import SecretValues
@@ -226,7 +235,8 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
         ),
         sqs=SqsTarget(_client("sqs")),
     )
-    return {**ports, "targets": targets}
+    circuits = DynamoDbCircuits(_client("dynamodb"), settings.coordination_table)
+    return {**ports, "targets": targets, "circuits": circuits}
 
 
 def _workflows(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Workflows:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from functions.domain.circuit import Circuit
+    from functions.domain.concurrency import Slot
     from functions.domain.definition import Priority
     from functions.domain.execution import Execution, SkippedSlots
     from functions.domain.hint import Hint
@@ -205,6 +207,48 @@ class Claim:
     ids: tuple[str, ...]
     replayed: bool
     """Whether an earlier request stored these ids."""
+
+
+class Circuits(Protocol):
+    """Rows of targets' circuits. Reads are strongly consistent."""
+
+    def get(self, key: str) -> Circuit:
+        """The stored circuit, or a closed one with `seq` 0."""
+        ...
+
+    def save(self, read: Circuit, new: Circuit, *, now: float) -> Circuit:
+        """Replace `read` by `new` in one write on condition of `read.seq`; returns the row that is stored.
+
+        That is `new` with its `seq` where its `write_id`, a fresh mark, is in it; else the row of whoever came first.
+        A repeat of an own write whose answer was lost is a success.
+        """
+        ...
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[Circuit]:
+        """In the order of their keys.
+
+        Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
+        """
+        ...
+
+
+class Slots(Protocol):
+    """The slots of concurrency keys that are taken."""
+
+    def held(self, key: str) -> Sequence[Slot]:
+        """All of the key's, by index, strongly consistent."""
+        ...
+
+    def take(self, key: str, slot: Slot, *, instead_of: Slot | None) -> bool:
+        """Put the slot where its index is free, or still has holder and mark of `instead_of`; whether it is ours.
+
+        A repeat of an own write whose answer was lost is a success: each `slot.mark` is fresh.
+        """
+        ...
+
+    def free(self, key: str, index: int, *, holder: str, mark: str | None = None) -> None:
+        """Delete the slot if this holder has it, and by this mark where one is given; anything else is no error."""
+        ...
 
 
 class RetryConfigs(Protocol):

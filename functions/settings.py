@@ -196,6 +196,8 @@ def _build(kind: Any, value: Any) -> Any:
         return kind(**{name: _build(types[name], value[name]) for name in types})
     if typing.get_origin(kind) is tuple:
         return tuple(value)
+    if kind is float and type(value) is int:  # The CDK writes 10.0 as 10.
+        return float(value)
     if not isinstance(value, kind):
         raise TypeError(f"{value!r} is no {kind.__name__}")
     return value

@@ -25,7 +25,7 @@ from gnomon.errors import FieldProblem, GnomonApiError, UnreachableError, UsageE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gnomon.shapes import Execution, Job, Preview, RetryConfig
+    from gnomon.shapes import Circuit, Execution, Job, Preview, RetryConfig
 
 _BUSY = frozenset({429, 502, 503, 504})
 _LONGEST_WAIT = 60.0
@@ -174,6 +174,14 @@ class Client:
     def delete_retry_config(self, job_type: str) -> None:
         """The type's jobs follow the stage again. For admins."""
         self._call("DELETE", _retry_config(job_type))
+
+    def list_circuits(self, *, page_size: int = 50) -> Iterator[Circuit]:
+        """Circuits of targets, by key. Pages as it goes."""
+        return cast("Iterator[Circuit]", self._pages("/v1/circuits", {}, page_size))
+
+    def reset_circuit(self, key: str) -> Circuit:
+        """Close the circuit: its target is called again. For admins."""
+        return cast("Circuit", self._call("POST", f"/v1/circuits/{quote(key, safe='')}/reset"))
 
     def _act(self, job_id: str, action: str) -> Job:
         return cast("Job", self._call("POST", f"{_job(job_id)}/{action}"))

@@ -13,7 +13,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gnomon.shapes import Execution, Job, Preview, RetryConfig
+    from gnomon.shapes import Circuit, Execution, Job, Preview, RetryConfig
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STYLES = {
@@ -170,6 +170,21 @@ def retry_config_details(config: RetryConfig, now: datetime) -> Table:
     ]
     for name, value in rows:
         table.add_row(Text(name, style="bold"), Text(value))
+    return table
+
+
+def circuits_table(circuits: Iterable[Circuit], now: datetime) -> Table:
+    table = Table("CIRCUIT", "STATE", "FAILURES", "SINCE", "OPEN UNTIL", "PROBE", box=None, pad_edge=False)
+    table.columns[2].justify = "right"
+    for circuit in circuits:
+        table.add_row(
+            Text(printable(circuit["key"])),
+            circuit["state"],
+            str(circuit["failures"]),
+            moment(circuit.get("since"), now),
+            moment(circuit.get("openUntil"), now),
+            circuit.get("probe") or "",
+        )
     return table
 
 

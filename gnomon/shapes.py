@@ -98,6 +98,17 @@ Execution = TypedDict(
 """One attempt of a run, or one line of skipped slots (`status` SKIPPED with `from`, `to`, `count`)."""
 
 
+class Circuit(TypedDict):
+    """A target that jobs with a circuit breaker call: CLOSED, OPEN (left alone), HALF_OPEN (one attempt tries it)."""
+
+    key: str
+    state: str
+    failures: int
+    since: str | None
+    openUntil: str | None
+    probe: str | None
+
+
 class ClaimedExecution(TypedDict, total=False):
     """An attempt that a worker holds, with its payload."""
 

@@ -41,6 +41,16 @@ _USE_KEY = (
 )
 _USE_TABLES_KEY = Grant("UseTablesKey", _USE_KEY, ("key",), through="dynamodb")
 _READ_TYPE = Grant("ReadJobType", ("dynamodb:GetItem",), ("table:coordination",))
+_READ_COORDINATION = Grant("ReadCoordination", ("dynamodb:GetItem",), ("table:coordination",))
+"""Job types and circuits."""
+_FIND_WAITING = Grant("FindWaiting", ("dynamodb:Query",), ("table:jobs/waiting",))
+_USE_SLOTS = (
+    Grant("ReadSlots", ("dynamodb:Query",), ("table:coordination",)),
+    Grant("TakeSlots", ("dynamodb:PutItem",), ("table:coordination",)),
+    Grant("FreeSlots", ("dynamodb:DeleteItem",), ("table:coordination",)),
+    _FIND_WAITING,
+)
+"""Slots of concurrency keys; with TakeSlots executor and steps write circuits, too."""
 _SEND_HINTS = Grant("SendHints", ("sqs:SendMessage",), _RUN_QUEUES)
 _ARM = Grant("ArmSchedules", ("scheduler:CreateSchedule",), ("schedules",))
 _CALL_TARGETS = (
@@ -69,6 +79,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),
         Grant("RegisterOwner", ("dynamodb:PutItem",), ("table:coordination",)),
         Grant("ListOwners", ("dynamodb:Query",), ("table:coordination",)),
+        _FIND_WAITING,
         _READ_TYPE,
         Grant("ForgetJobType", ("dynamodb:DeleteItem",), ("table:coordination",)),
         _USE_TABLES_KEY,
@@ -98,7 +109,8 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
         Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
-        _READ_TYPE,
+        _READ_COORDINATION,
+        *_USE_SLOTS,
         _USE_TABLES_KEY,
         _SEND_HINTS,
         _ARM,
@@ -111,7 +123,8 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
         Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
-        _READ_TYPE,
+        _READ_COORDINATION,
+        *_USE_SLOTS,
         _USE_TABLES_KEY,
         _SEND_HINTS,
         _ARM,
@@ -125,6 +138,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
         _READ_TYPE,
+        *_USE_SLOTS,
         _USE_TABLES_KEY,
         _SEND_HINTS,
         Grant("MeasureQueues", ("sqs:GetQueueAttributes",), _RUN_QUEUES),

@@ -91,6 +91,8 @@ class Api:
             jobs=self.world.jobs,
             history=self.world.history,
             timetable=self.world.timetable,
+            slots=self.world.slots,
+            circuits=self.world.circuits,
             clock=self.world.clock,
             types=self.world.types,
             idempotency=self.world.idempotency,

@@ -15,6 +15,7 @@ from functions.api.openapi import document
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _PARAMETERS = {
     "{jobType}": ".+",
+    "{circuitKey}": "[^/]+",
     "{jobId}": UUID,
     "{executionId}": UUID + r"-[0-9a-z]+-\d{4}",
     "{workerId}": r"[a-z2-7]{16}",

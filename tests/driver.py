@@ -11,7 +11,7 @@ from functions.domain.definition import Priority
 from functions.domain.errors import GnomonError
 from functions.domain.hint import Hint
 from functions.domain.job import Job
-from functions.ports import Clock, JobStore, RunHistory
+from functions.ports import Circuits, Clock, JobStore, RunHistory, Slots
 from functions.usecases.executor import Handled, handle_hint
 from functions.usecases.jobs import JobDraft, create_job
 from functions.usecases.services import Executor, Services
@@ -45,8 +45,10 @@ class Driver:
         sweeps: bool = True,
         jobs: JobStore | None = None,
         history: RunHistory | None = None,
+        circuits: Circuits | None = None,
+        slots: Slots | None = None,
     ) -> None:
-        """`jobs` and `history` put adapters in the place of the fakes."""
+        """`jobs`, `history`, `circuits` and `slots` put adapters in the place of the fakes."""
         self.world = world or World()
         self.sweeps = sweeps
         self.handled: list[Handled] = []
@@ -59,12 +61,16 @@ class Driver:
             "jobs": jobs or self.world.jobs,
             "history": history or self.world.history,
             "timetable": self.world.timetable,
+            "slots": slots or self.world.slots,
             "clock": self.world.clock,
             "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
         }
         workflows = self.world.workflows
-        self.executor = Executor(**shared, targets=self.world.targets, uniform=middle, workflows=workflows)
+        circuits = circuits or self.world.circuits
+        self.executor = Executor(
+            **shared, targets=self.world.targets, uniform=middle, workflows=workflows, circuits=circuits
+        )
         self.services = Services(
             **shared,
             uniform=middle,
@@ -72,8 +78,9 @@ class Driver:
             owners=self.world.owners,
             workers=self.world.workers,
             progress=self.world.progress,
-            retry_configs=self.world.retry_configs,
             workflows=workflows,
+            circuits=circuits,
+            retry_configs=self.world.retry_configs,
         )
         self._next_sweep = self.world.clock.now() + 60
 

@@ -18,6 +18,8 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from functions.domain.circuit import Circuit
+from functions.domain.concurrency import Slot, place_of
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import (
     CorruptDefinitionError,
@@ -256,8 +258,7 @@ class InMemoryJobs:
         self._waiting.pop(row.id, None)
         if row.waiting is not None:
             run = row.waiting[1]
-            order = {"high": 0, "normal": 1, "low": 2}[row.priority.value]
-            self._waiting[row.id] = (str(run.waits_for), f"{order}#{run.deferred_at or 0:010d}")
+            self._waiting[row.id] = (str(run.waits_for), place_of(row.priority, run.deferred_at or 0))
         if row.attention_at is not None:
             self._attention[row.id] = row.attention_at
         if row.deleted_at is None:
@@ -673,6 +674,78 @@ class InMemoryOwners:
         yield from sorted(self.known)
 
 
+class InMemoryCircuits:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, Circuit] = {}
+        self.calls: list[str] = []
+        self._lock = threading.RLock()
+
+    def get(self, key: str) -> Circuit:
+        self.calls.append("get")
+        with self._lock:
+            return self.rows.get(key, Circuit(key=key))
+
+    def save(self, read: Circuit, new: Circuit, *, now: float) -> Circuit:
+        saved = dataclasses.replace(new, seq=read.seq + 1)
+
+        def apply() -> Circuit:
+            with self._lock:
+                stored = self.rows.get(read.key, Circuit(key=read.key))
+                if stored.seq == read.seq:
+                    self.rows[read.key] = stored = saved
+                return stored
+
+        return self.faults.run("circuits.save", apply)
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[Circuit]:
+        after = "" if cursor is None else read_cursor(cursor, scope="circuits")
+        keys = sorted(key for key in self.rows if key > after)
+        more = len(keys) > limit
+        circuits = [self.rows[key] for key in keys[:limit]]
+        return Page(items=circuits, cursor=write_cursor(circuits[-1].key, scope="circuits") if more else None)
+
+
+class InMemorySlots:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, dict[int, Slot]] = {}
+        """Key to index to slot."""
+        self.calls: list[str] = []
+        self._lock = threading.RLock()
+
+    def held(self, key: str) -> Sequence[Slot]:
+        self.calls.append("held")
+        with self._lock:
+            return [slot for _, slot in sorted(self.rows.get(key, {}).items())]
+
+    def take(self, key: str, slot: Slot, *, instead_of: Slot | None) -> bool:
+        def apply() -> bool:
+            with self._lock:
+                stored = self.rows.setdefault(key, {}).get(slot.index)
+                if stored is None:
+                    fits = instead_of is None
+                else:
+                    fits = instead_of is not None and (stored.holder, stored.mark) == (
+                        instead_of.holder,
+                        instead_of.mark,
+                    )
+                if fits:
+                    self.rows[key][slot.index] = slot
+                return fits or (stored is not None and stored.mark == slot.mark)
+
+        return self.faults.run("slots.take", apply)
+
+    def free(self, key: str, index: int, *, holder: str, mark: str | None = None) -> None:
+        def apply() -> None:
+            with self._lock:
+                stored = self.rows.get(key, {}).get(index)
+                if stored is not None and stored.holder == holder and mark in (None, stored.mark):
+                    del self.rows[key][index]
+
+        self.faults.run("slots.free", apply)
+
+
 class InMemoryWorkers:
     def __init__(self, *, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
@@ -799,6 +872,8 @@ class World:
         self.limits = InMemoryRateLimits(faults=self.faults)
         self.idempotency = InMemoryIdempotencyKeys(faults=self.faults)
         self.owners = InMemoryOwners(faults=self.faults)
+        self.circuits = InMemoryCircuits(faults=self.faults)
+        self.slots = InMemorySlots(faults=self.faults)
         self.retry_configs = InMemoryRetryConfigs(faults=self.faults)
         self.types = FakeJobTypes(self.retry_configs)
         self.dead_letters = FakeDeadLetters(faults=self.faults)

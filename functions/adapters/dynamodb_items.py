@@ -24,9 +24,9 @@ from functions.adapters.dynamodb_keys import (
     split_history_place,
     text,
     waiting_partition,
-    waiting_place,
     waiting_shard,
 )
+from functions.domain.concurrency import place_of
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
@@ -77,6 +77,7 @@ _TEXT = _Kind(text, lambda value: str(value["S"]))
 _SLOT_ID = _Kind(text, lambda value: _slot(value["S"]))
 _INT = _Kind(number, lambda value: _in_range(int(value["N"])))
 _FLOAT = _Kind(number, lambda value: _in_range(float(value["N"])))
+_TEXTS = _Kind(lambda value: text("\n".join(value)), lambda value: tuple(str(value["S"]).split("\n")))
 _FLAG = _Kind(lambda value: {"BOOL": value}, lambda value: bool(value["BOOL"]))
 
 
@@ -125,6 +126,7 @@ _RUN_FIELDS = (
     _Field("deferrals", "dn", _INT, 0),
     _Field("deferred_for", "dr", _TEXT),
     _Field("deferred_at", "ds", _INT),
+    _Field("holds", "sl", _TEXTS, ()),
     _Field("worker_id", "w", _TEXT),
     _Field("deadline_at", "dl", _INT),
 )
@@ -202,7 +204,7 @@ def state_attributes(job: Job) -> dict[str, Any]:
         _, run = waiting
         shard = waiting_shard(job.id)
         item["wp"] = text(waiting_partition(str(run.waits_for), shard))
-        item["ws"] = text(waiting_place(job.priority, run.deferred_at or 0))
+        item["ws"] = text(place_of(job.priority, run.deferred_at or 0))
     if job.deleted_at is None:
         item |= {"ow": text(job.owner), "oc": text(owner_place(job.created_at, job.id))}
     else:

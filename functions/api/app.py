@@ -14,6 +14,7 @@ from functions.api.problems import MethodNotAllowedError, problem_body, problem_
 from functions.api.request import Answer, Request
 from functions.api.route import Access, Route
 from functions.api.routes_bulk import BulkRoutes
+from functions.api.routes_circuits import CircuitRoutes
 from functions.api.routes_documents import DocumentRoutes
 from functions.api.routes_executions import ExecutionRoutes
 from functions.api.routes_health import HealthRoutes, Probe
@@ -38,6 +39,7 @@ _PATTERNS = {
     "{jobId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "{workerId}": r"[a-z2-7]{16}",
     "{jobType}": r"[^/]+",
+    "{circuitKey}": r"[^/]+",
     "{executionId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9a-z]+-\d{4}",
 }
 
@@ -94,6 +96,7 @@ def _routes(services: Services, drafts: DraftReader, health: HealthRoutes) -> tu
         *WorkerRoutes(services).routes(),
         *PollRoutes(services).routes(),
         *RetryConfigRoutes(services).routes(),
+        *CircuitRoutes(services).routes(),
         *ScheduleRoutes(health.clock).routes(),
         *health.routes(),
         *documents.routes(),

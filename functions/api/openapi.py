@@ -7,7 +7,16 @@ import re
 from typing import Any
 
 from functions.api.openapi_operations import OPERATIONS, Operation
-from functions.api.openapi_schemas import EXECUTION_ID, JOB_ID, JOB_TYPE, WORKER_ID, Schema, ref, schemas
+from functions.api.openapi_schemas import (
+    CIRCUIT_KEY,
+    EXECUTION_ID,
+    JOB_ID,
+    JOB_TYPE,
+    WORKER_ID,
+    Schema,
+    ref,
+    schemas,
+)
 from functions.api.problems import FAULT, PROBLEMS
 from functions.api.request import JSON_TYPE
 from functions.api.route import Access, Route
@@ -15,7 +24,13 @@ from functions.api.route import Access, Route
 API_VERSION = "1.0.0"
 """Version of the contract, not of a deployment."""
 
-_PATH_PARAMETERS = {"jobId": JOB_ID, "executionId": EXECUTION_ID, "jobType": JOB_TYPE, "workerId": WORKER_ID}
+_PATH_PARAMETERS = {
+    "jobId": JOB_ID,
+    "executionId": EXECUTION_ID,
+    "jobType": JOB_TYPE,
+    "workerId": WORKER_ID,
+    "circuitKey": CIRCUIT_KEY,
+}
 _SOURCES = {
     "createJob": ("jobId", "$response.body#/id"),
     "registerWorker": ("workerId", "$response.body#/id"),

@@ -131,6 +131,7 @@ OPERATIONS: dict[str, Operation] = {
             _parameter("query", "status", {"type": "string", "enum": [*JobStatus.__members__]}, "Only this status."),
             _parameter("query", "type", {"type": "string"}, "Only this type."),
             _parameter("query", "tag", {"type": "string"}, "Only jobs that have this tag."),
+            _parameter("query", "silent", {"type": "string", "enum": ["true", "false"]}, "Silent ones, or others."),
             _LIMIT,
             _CURSOR,
         ),
@@ -263,6 +264,19 @@ OPERATIONS: dict[str, Operation] = {
         summary="Take the configuration of a job type away: its jobs follow the stage",
         success=(204, None, "It is gone."),
         errors=(403, 404),
+    ),
+    "listCircuits": Operation(
+        tag="circuits",
+        summary="List the circuits of targets, by key",
+        success=(200, "CircuitList", "A page."),
+        parameters=(_LIMIT, _CURSOR),
+    ),
+    "resetCircuit": Operation(
+        tag="circuits",
+        summary="Close a circuit: its target is called again",
+        success=(200, "Circuit", "The circuit, closed."),
+        body="NoFields",
+        errors=(403, 404, 413, 415),
     ),
     "previewSchedule": Operation(
         tag="schedule",

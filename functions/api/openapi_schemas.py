@@ -16,6 +16,7 @@ from functions.api.schemas import (
     TypeConfigBody,
 )
 from functions.api.schemas_work import CompleteBody, FailBody, HeartbeatBody, PollBody, ProgressBody, WorkerBody
+from functions.domain.circuit import CircuitState
 from functions.domain.execution import ExecutionStatus
 from functions.domain.job import JobStatus, Outcome, SkipReason
 from functions.domain.worker import WorkerStatus
@@ -28,6 +29,7 @@ JOB_ID: Schema = {
     "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
     "examples": ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f"],
 }
+CIRCUIT_KEY: Schema = {"type": "string", "minLength": 1, "examples": ["http:api.example.com:443"]}
 JOB_TYPE: Schema = {
     "type": "string",
     "minLength": 1,
@@ -78,7 +80,7 @@ def schemas() -> dict[str, Schema]:
     named: dict[str, Schema] = {name: _untitled(schema) for name, schema in bodies["$defs"].items()}
     named["JobPatch"] = _patch(named["JobBody"])
     named["BulkBody"]["properties"]["items"]["items"] = ref("JobBody")
-    return named | _answers(named["JobBody"]) | _type_configs(named["TypeConfigBody"])
+    return named | _answers(named["JobBody"]) | _type_configs(named["TypeConfigBody"]) | _circuits()
 
 
 def _untitled(schema: Any) -> Any:
@@ -223,6 +225,23 @@ def _type_configs(body: Schema) -> dict[str, Schema]:
             description="What was configured; what was left out follows the stage.",
         ),
         "TypeConfigList": _list_of("TypeConfig"),
+    }
+
+
+def _circuits() -> dict[str, Schema]:
+    return {
+        "Circuit": _object(
+            {
+                "key": CIRCUIT_KEY,
+                "state": _enum(CircuitState),
+                "failures": {"type": "integer", "minimum": 0, "description": "One after another, the last ones."},
+                "since": _maybe(INSTANT | {"description": "When it opened, or closed, last."}),
+                "openUntil": _maybe(INSTANT | {"description": "When one attempt may try the target again."}),
+                "probe": _maybe({"type": "string", "description": "The attempt that tries it now."}),
+            },
+            description="What is known of a target that jobs with a circuit breaker call.",
+        ),
+        "CircuitList": _list_of("Circuit"),
     }
 
 

@@ -14,6 +14,7 @@ from functions.domain.target import masked_target
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from functions.domain.circuit import Circuit
     from functions.domain.job import ActiveRun, Job
     from functions.domain.job_type import StoredTypeConfig
     from functions.domain.progress import Progress
@@ -68,6 +69,22 @@ def retry_config_view(config: StoredTypeConfig) -> dict[str, Any]:
 
 def retry_configs_text(page: Page[StoredTypeConfig]) -> str:
     return compact({"data": [retry_config_view(config) for config in page.items], "pagination": _pagination(page)})
+
+
+def circuit_view(circuit: Circuit, now: float) -> dict[str, Any]:
+    """A target's circuit as it stands."""
+    return {
+        "key": circuit.key,
+        "state": circuit.state(now).value,
+        "failures": circuit.failures,
+        "since": rfc3339(circuit.since) if circuit.since else None,
+        "openUntil": None if circuit.open_until is None else rfc3339(circuit.open_until),
+        "probe": None if circuit.probe is None else circuit.probe.execution_id,
+    }
+
+
+def circuits_text(page: Page[Circuit], now: float) -> str:
+    return compact({"data": [circuit_view(circuit, now) for circuit in page.items], "pagination": _pagination(page)})
 
 
 def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:

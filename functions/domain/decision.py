@@ -69,10 +69,11 @@ class Deferral:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The time for the run's retries is over: history ends it before its next attempt (A10)."""
+    """The time for the run's next attempt is over: history ends it before that (A10)."""
 
     slot_id: str
     run: ActiveRun
+    reason: str = "RETRY_WINDOW_OVER"
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,18 +193,28 @@ def ended_from_outside(
     )
 
 
-def expired(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
-    """The history row that ends a run whose retry could not start within its window."""
-    message = "The retry could not start within retryWindowSeconds of its slot."
+TOO_LATE = {
+    "RETRY_WINDOW_OVER": ExecutionError(
+        code="RETRY_WINDOW_OVER", message="The retry could not start within retryWindowSeconds of its slot."
+    ),
+    "CIRCUIT_OPEN": ExecutionError(
+        code="CIRCUIT_OPEN", message="The circuit of the target was open for as long as the attempt could wait."
+    ),
+}
+"""Reasons of runs that ended because their next attempt could not start in time, and what to say of each."""
+
+
+def expired(job_id: str, slot: str, run: ActiveRun, *, reason: str, now: float, write_id: str) -> Execution:
+    """The history row that ends a run whose next attempt could not start in time, for a reason of TOO_LATE."""
     return ended_from_outside(
         job_id,
         slot,
         run,
         status=ExecutionStatus.FAILED,
-        reason="RETRY_WINDOW_OVER",
+        reason=reason,
         now=now,
         write_id=write_id,
-        error=ExecutionError(code="RETRY_WINDOW_OVER", message=message),
+        error=TOO_LATE[reason],
     )
 
 
@@ -235,6 +245,7 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
             deferrals=0,
             deferred_for=None,
             deferred_at=None,
+            holds=(),
             worker_id=None,
             deadline_at=None,
         )

@@ -87,6 +87,8 @@ class ActiveRun:
     """Why it was put off last."""
     deferred_at: int | None = None
     """When it was put off first."""
+    holds: tuple[str, ...] = ()
+    """The concurrency slots that the running attempt holds, `<key>#<index>` each."""
     worker_id: str | None = None
     """The worker that holds the running attempt; None where the engine itself called the target."""
     deadline_at: int | None = None

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functions.domain.claims import no_report
 from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait
 from functions.domain.definition import Completion
-from functions.domain.dispatch import decide_hint
 from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
@@ -19,6 +18,8 @@ from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.path import DIRECT_SECONDS, PathKind, path_of
 from functions.domain.step import step_of
+from functions.usecases import circuits, concurrency
+from functions.usecases.gates import Gates
 from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.writing import Applied, apply, send
@@ -48,14 +49,16 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a
     job = executor.jobs.get(hint.job_id)
     if job is None:
         return Handled("NO_SUCH_JOB")
+    gates = Gates(executor, hint)
     decision: Applied | Drop | Wait | Resend | Expired | Overdue = Drop("EARLY")
     for _ in range(_LOOKS):
-        decision = apply(
-            executor, job, lambda row, mark: decide_hint(row, hint, now=executor.clock.now(), write_id=mark)
-        )
+        decision = apply(executor, job, gates.decide)
         if not isinstance(decision, Wait):
             break
         executor.clock.sleep(decision.seconds)
+    if isinstance(decision, Applied):
+        send(executor, decision.job, decision.write.hints)
+    gates.settle(decision)
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")
@@ -63,7 +66,6 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a
         return _end(executor, job, decision)
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
-    send(executor, decision.job, decision.write.hints)
     if decision.write.starts is None:
         return Handled(decision.write.reason)
     slot = decision.write.starts
@@ -77,7 +79,7 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a
 
 def _end(executor: Executor, job: Job, decision: Expired | Overdue) -> Handled:
     if isinstance(decision, Expired):
-        return Handled("RETRY_WINDOW_OVER", expire(executor, job, decision))
+        return Handled(decision.reason, expire(executor, job, decision))
     return Handled("DEADLINE_OVER", time_out(executor, decision.job, decision.slot_id))
 
 
@@ -92,9 +94,11 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
     """Call the target and record what came of it; None where it accepted and will report the outcome itself."""
     answer = _call(executor, job, slot, timeout_seconds=min(job.defined.timeout_seconds, DIRECT_SECONDS))
     if job.defined.completion is Completion.CALLBACK and answer.status is ExecutionStatus.COMPLETED:
+        circuits.report(executor, job, slot, answer)
         return None
     execution = executor.history.record(judged(executor, job, slot, answer))
     follow(executor, job, execution, fence=job.runs[slot].fence)
+    circuits.report(executor, job, slot, answer)
     return execution
 
 
@@ -123,14 +127,18 @@ def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
         row = judged(executor, job, slot, TargetAnswer(status=ExecutionStatus.FAILED, error=problem))
     execution = executor.history.record(row)
     follow(executor, job, execution, fence=run.fence)
+    circuits.report(executor, job, slot, None)
     return execution
 
 
-def attempt(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None = None) -> Execution:
+def attempt(
+    attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None = None
+) -> tuple[Execution, TargetAnswer]:
     """Call the target of the running attempt, within the job's timeout unless another is given, and put its history
-    row, which is the decision about it. Returns the row that is stored. Raises CorruptDefinitionError."""
+    row, which is the decision about it. Returns the row that is stored, and the answer, which the caller reports to
+    the target's circuit. Raises CorruptDefinitionError."""
     answer = _call(attempts, job, slot, timeout_seconds=timeout_seconds)
-    return attempts.history.record(judged(attempts, job, slot, answer))
+    return attempts.history.record(judged(attempts, job, slot, answer)), answer
 
 
 def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None) -> TargetAnswer:
@@ -163,7 +171,7 @@ def expire(engine: Engine, job: Job, decision: Expired) -> Execution:
     """End a run whose retry comes too late."""
     slot, run = decision.slot_id, decision.run
     execution = engine.history.record(
-        expired(job.id, slot, run, now=engine.clock.now(), write_id=engine.new_write_id())
+        expired(job.id, slot, run, reason=decision.reason, now=engine.clock.now(), write_id=engine.new_write_id())
     )
     follow(engine, job, execution, fence=run.fence)
     return execution
@@ -185,4 +193,5 @@ def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job
     if isinstance(ended, Drop):
         return job
     send(engine, ended.job, ended.write.hints)
+    concurrency.after_write(engine, ended)
     return ended.job

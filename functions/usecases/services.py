@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functions.domain import ids
 from functions.domain.retry import Uniform
 from functions.ports import (
+    Circuits,
     Clock,
     IdempotencyKeys,
     JobStore,
@@ -17,6 +18,7 @@ from functions.ports import (
     ProgressBoard,
     RetryConfigs,
     RunHistory,
+    Slots,
     Targets,
     Timetable,
     Workers,
@@ -31,6 +33,7 @@ class Engine:
     jobs: JobStore
     history: RunHistory
     timetable: Timetable
+    slots: Slots
     clock: Clock
     types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
@@ -51,6 +54,7 @@ class Services(Polls):
     progress: ProgressBoard
     idempotency: IdempotencyKeys
     owners: Owners
+    circuits: Circuits
     retry_configs: RetryConfigs
     workflows: Workflows
     new_job_id: Callable[[], str] = ids.new_job_id
@@ -62,6 +66,7 @@ class Attempts(Engine):
     """What calling a target, and recording what came of it, needs besides."""
 
     targets: Targets
+    circuits: Circuits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

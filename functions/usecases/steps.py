@@ -15,6 +15,7 @@ from functions.domain.job import ActiveRun, Job, RunState
 from functions.domain.outcome import TargetAnswer
 from functions.domain.step import Step
 from functions.domain.visit import LEASE_GRACE
+from functions.usecases import circuits
 from functions.usecases.executor import attempt, follow
 from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Attempts
@@ -31,7 +32,11 @@ class Checked:
 
 def check_circuit(attempts: Attempts, step: Step) -> Checked:
     """Whether the attempt may still be made."""
-    return Checked("stopped") if _mine(attempts, step) is None else Checked("closed")
+    found = _mine(attempts, step)
+    if found is None:
+        return Checked("stopped")
+    until = circuits.blocks(attempts, found[0], step.slot_id)
+    return Checked("closed") if until is None else Checked("open", until)
 
 
 def end_as_circuit_open(attempts: Attempts, step: Step, *, until: int) -> Execution | None:
@@ -59,7 +64,10 @@ def invoke(attempts: Attempts, step: Step) -> Execution | None:
     left = int((run.lease_expires_at or 0) - LEASE_GRACE - attempts.clock.now())
     if left < 1:
         return None
-    return attempt(attempts, job, step.slot_id, timeout_seconds=min(job.defined.timeout_seconds, left))
+    seconds = min(job.defined.timeout_seconds, left)
+    execution, answer = attempt(attempts, job, step.slot_id, timeout_seconds=seconds)
+    circuits.report(attempts, job, step.slot_id, answer)
+    return execution
 
 
 def record_outcome(attempts: Attempts, step: Step) -> Execution | None:
@@ -92,17 +100,25 @@ def record_timeout(attempts: Attempts, step: Step) -> Execution | None:
         error = ExecutionError(code="TIMEOUT", message=f"no answer within {job.defined.timeout_seconds} s")
         return judged(attempts, job, step.slot_id, TargetAnswer(status=ExecutionStatus.TIMED_OUT, error=error))
 
-    return _conclude(attempts, step, row)
+    return _conclude(attempts, step, row, TargetAnswer(status=ExecutionStatus.TIMED_OUT))
 
 
-def _conclude(attempts: Attempts, step: Step, row: Callable[[Job, ActiveRun], Execution]) -> Execution | None:
-    """Put the history row if absent, and let the job's row follow the one that is stored."""
+def _conclude(
+    attempts: Attempts, step: Step, row: Callable[[Job, ActiveRun], Execution], answer: TargetAnswer | None = None
+) -> Execution | None:
+    """Put the history row if absent, and let the job's row follow the one that is stored.
+
+    `answer` is what that row says of the target, None for nothing: whose row it is tells the circuit.
+    """
     found = _mine(attempts, step)
     if found is None:
         return None
     job, run = found
-    execution = attempts.history.record(row(job, run))
+    mine = row(job, run)
+    execution = attempts.history.record(mine)
     follow(attempts, job, execution, fence=run.fence)
+    if execution.write_id == mine.write_id:
+        circuits.report(attempts, job, step.slot_id, answer)
     return execution
 
 

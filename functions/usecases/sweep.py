@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from functions.domain.claims import is_overdue, no_report
+from functions.domain.concurrency import waits_of
 from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, quarantined
+from functions.usecases import concurrency
 from functions.usecases.executor import follow
 from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Engine
@@ -54,12 +56,14 @@ def sweep(
     """Visit the jobs whose attention is due, shards in random order, until `deadline` (epoch seconds)."""
     swept = Swept()
     feeding = engine.timetable.backlog() <= MAX_BACKLOG
+    drained: set[str] = set()
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         for batch in _batches(_due(engine, shuffle), parallel):
             if engine.clock.now() >= deadline or swept.acted >= MAX_ACTS:
                 swept.complete = False
                 break
-            for job_id, reason, failure in pool.map(lambda job_id: _visit_safely(engine, job_id, feeding), batch):
+            visits = pool.map(lambda job_id: _visit_safely(engine, job_id, feeding, drained), batch)
+            for job_id, reason, failure in visits:
                 swept.looked_at += 1
                 swept.reasons[reason] = swept.reasons.get(reason, 0) + 1
                 if failure is not None:
@@ -86,18 +90,23 @@ def _batches(ids: Iterator[str], size: int) -> Iterator[list[str]]:
         yield batch
 
 
-def _visit_safely(engine: Engine, job_id: str, feeding: bool) -> tuple[str, str, str | None]:
+def _visit_safely(engine: Engine, job_id: str, feeding: bool, drained: set[str]) -> tuple[str, str, str | None]:
     try:
-        return job_id, visit(engine, job_id, feeding=feeding), None
+        return job_id, visit(engine, job_id, feeding=feeding, drained=drained), None
     except Exception as error:  # noqa: BLE001 - one bad row hides no other; the handler logs and counts it
         return job_id, "FAILED", f"{type(error).__name__}: {error}"
 
 
-def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
-    """Look at one job, whose row is read strongly first; returns what was done."""
+def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str] | None = None) -> str:
+    """Look at one job, whose row is read strongly first; returns what was done.
+
+    `drained` are the concurrency keys that this tick has drained, each once whoever waits for it.
+    """
     job = engine.jobs.get(job_id, with_definition=False)
     if job is None:
         return "NO_SUCH_JOB"
+    if feeding:
+        _drain(engine, job, set() if drained is None else drained)
     done, sent = "WATCHED", frozenset[Due]()
     for _ in range(len(job.runs) + 2):
 
@@ -122,6 +131,14 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
     return done
 
 
+def _drain(engine: Engine, job: Job, drained: set[str]) -> None:
+    """Give free slots of the keys that the job waits for to those who come first, and look after their holders."""
+    for key in waits_of(job):
+        if key not in drained:
+            drained.add(key)
+            concurrency.drain(engine, key, also=job, thorough=True)
+
+
 def _recover(engine: Engine, job: Job, decision: Recover) -> Execution:
     """The history row of an attempt whose lease is over: what its owner recorded, or else WORKER_LOST."""
     slot, run = decision.slot_id, decision.run
@@ -140,4 +157,7 @@ def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
     for slot, run in decision.due:
         engine.history.record(quarantined(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
     ended = apply(engine, job, lambda row, _: after_quarantine(row, decision.due, now=engine.clock.now()))
-    return ended.write.reason if isinstance(ended, Applied) else ended.reason
+    if not isinstance(ended, Applied):
+        return ended.reason
+    concurrency.after_write(engine, ended)
+    return ended.write.reason

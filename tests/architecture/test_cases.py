@@ -16,7 +16,6 @@ TESTS = Path(__file__).parents[1]
 CASES = TESTS / "cases"
 NOT_BUILT = {
     30: "bulk cancel",
-    34: "circuit breakers",
 }
 """Number of a scenario to what of Gnomon it waits for."""
 IN_PART = {

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = {
     "api": settings.ApiSettings,
+    "poll": settings.PollSettings,
     "executor": settings.ExecutorSettings,
     "steps": settings.StepsSettings,
     "sweep": settings.SweepSettings,

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.adapters.dynamodb_progress import DynamoDbProgress
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
 from functions.adapters.eventbridge import EventBridgeBus
 from functions.adapters.sqs_dead_letters import SqsDeadLetters
@@ -25,12 +27,14 @@ from tests.fakes import (
     FakeEventBus,
     FakeTimetable,
     FakeWorkflows,
+    InMemoryCircuits,
     InMemoryHistory,
     InMemoryIdempotencyKeys,
     InMemoryJobs,
     InMemoryOwners,
     InMemoryProgress,
     InMemoryRetryConfigs,
+    InMemorySlots,
     InMemoryWorkers,
 )
 from tests.faults import Faults
@@ -135,6 +139,20 @@ def owners(platform: Aws | None, faults: Faults) -> Any:
     if platform is None:
         return InMemoryOwners(faults=faults)
     return DynamoDbOwners(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def circuits(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryCircuits(faults=faults)
+    return DynamoDbCircuits(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def slots(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemorySlots(faults=faults)
+    return DynamoDbSlots(platform.dynamodb, platform.coordination_table)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from tests.conftest import REGION, Aws
 from tests.contract.conftest import make_timetable
 from tests.factories import JOB_ID, NOW, make_definition, make_job
 from tests.fakes import FakeClock
-from tests.integration.samples import DEFINITION, EVENTS, FAILED_EXECUTION, FULL_ROW, GAP_ROW, sample
+from tests.integration.samples import DEFINITION, EVENTS, FAILED_EXECUTION, FULL_ROW, GAP_ROW, ROW_WITH_ALARM, sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -361,6 +361,11 @@ class TestShapes:
         assert read_job(item) == FULL_ROW
         assert item == state_key(JOB_ID) | state_attributes(FULL_ROW) | definition_attributes(DEFINITION)
 
+    def test_a_state_row_with_a_silence_alarm(self) -> None:
+        item = sample("row-job-v2")
+        assert read_job(item) == ROW_WITH_ALARM
+        assert item == state_key(JOB_ID) | state_attributes(ROW_WITH_ALARM) | definition_attributes(DEFINITION)
+
     def test_a_definition_row(self) -> None:
         item = sample("row-definition-v1")
         assert read_definition(item, job_id=JOB_ID, created_at=NOW) == DEFINITION
@@ -410,6 +415,7 @@ READ_HERE = {
     "row-execution-v1",
     "row-gap-v1",
     "row-job-v1",
+    "row-job-v2",
     "sweep",
 }
 

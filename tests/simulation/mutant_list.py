@@ -544,6 +544,53 @@ MUTANTS = [
         "expressions with a star run once in the repeated hour",
         ("domain/cron.py", "        self._elapsed = fields.elapsed\n", "        self._elapsed = False\n"),
     ),
+    # --- the silence alarm ---
+    m(
+        "alarm forgotten in bound",
+        "nobody looks when a silence alarm is due",
+        (
+            "domain/job.py",
+            "        if self.silence is not None and self.silence.due_at is not None:\n",
+            "        if self.id is None:\n",
+        ),
+    ),
+    m(
+        "alarm not ended by success",
+        "a success leaves the alarm as it is",
+        ("domain/ending.py", "        if execution.status is ExecutionStatus.COMPLETED:\n", "        if not job.id:\n"),
+    ),
+    m(
+        "paused jobs are quiet",
+        "a paused job raises no silence alarm",
+        (
+            "domain/visit.py",
+            "    if silence is not None and silence.due_at",
+            "    if silence is not None and not job.paused and silence.due_at",
+        ),
+    ),
+    m(
+        "alarm in a wake's back-off",
+        "a wake puts off the silence alarm too",
+        (
+            "domain/visit.py",
+            "    return replace(rest, gap=None).bound(now)\n",
+            "    return replace(rest, gap=None, silence=None).bound(now)\n",
+        ),
+    ),
+    m(
+        "alarm told each minute",
+        "the sweep raises the alarm without remembering it",
+        ("domain/visit.py", "silence=replace(silence, alerted=True)", "silence=silence"),
+    ),
+    m(
+        "any change begins anew",
+        "a change of anything sets the alarm anew",
+        (
+            "domain/silence.py",
+            "    if silence is None or silence.after != definition.alert_after:\n",
+            "    if silence is None or definition is not old:\n",
+        ),
+    ),
     # --- lifecycle events ---
     m(
         "skips told whole",
@@ -554,6 +601,7 @@ MUTANTS = [
         "quarantine untold",
         "a slot that is quarantined before it was in the row is told nobody",
         ("domain/events.py", "    passed = _ended_unstarted(change.before, change.after)\n", "    passed = None\n"),
+        by="tests/unit/test_events.py",
     ),
     m(
         "last ends untold",

@@ -29,7 +29,16 @@ from tests.fakes import (
 )
 from tests.faults import Crash
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
-from tests.simulation.ports import ActorClock, SimHistory, SimJobs, SimTargets, SimTimetable, StepFaults
+from tests.simulation.ports import (
+    ActorClock,
+    SimCircuits,
+    SimHistory,
+    SimJobs,
+    SimSlots,
+    SimTargets,
+    SimTimetable,
+    StepFaults,
+)
 from tests.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -67,6 +76,8 @@ class World:
         self.jobs = SimJobs(self)
         self.history = SimHistory(self)
         self.timetable = SimTimetable(self)
+        self.circuits = SimCircuits(self)
+        self.slots = SimSlots(self)
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
         self.workers = InMemoryWorkers(faults=StepFaults(self))
@@ -234,6 +245,7 @@ class World:
             "jobs": self.jobs,
             "history": self.history,
             "timetable": self.timetable,
+            "slots": self.slots,
             "clock": ActorClock(self, actor),
             "types": self.types,
             "new_write_id": lambda: f"w{next(self._marks)}",
@@ -241,7 +253,11 @@ class World:
 
     def executor(self, actor: Actor) -> Executor:
         return Executor(
-            **self.engine_ports(actor), targets=SimTargets(self), uniform=actor.choose.uniform, workflows=self.workflows
+            **self.engine_ports(actor),
+            targets=SimTargets(self),
+            uniform=actor.choose.uniform,
+            workflows=self.workflows,
+            circuits=self.circuits,
         )
 
     def services(self, actor: Actor) -> Services:
@@ -253,6 +269,7 @@ class World:
             progress=InMemoryProgress(),
             retry_configs=self.retry_configs,
             workflows=self.workflows,
+            circuits=self.circuits,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )

@@ -34,6 +34,8 @@ class ApiServer:
     """Newest first, by job id."""
     types: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Configurations of job types, by type as it is in the path."""
+    circuits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Circuits, by key."""
     refusals: list[tuple[int, Any]] = field(default_factory=list)
     """Answered before anything else, one a request."""
     on_look: Callable[[ApiServer, dict[str, Any]], None] = lambda _server, _job: None
@@ -72,7 +74,7 @@ class ApiServer:
         self.histories[job["id"]] = []
         return job
 
-    def answer(self, seen: Seen) -> tuple[int, Any]:
+    def answer(self, seen: Seen) -> tuple[int, Any]:  # noqa: C901 - a line a route
         self.requests.append(seen)
         if self.refusals:
             return self.refusals.pop(0)
@@ -89,6 +91,11 @@ class ApiServer:
                 marks = {"updatedAt": "2026-11-29T19:00:00Z", "updatedBy": "root"}
                 self.types[job_type] = {"jobType": unquote(job_type), **seen.body, **marks}
                 return 200, self.types[job_type]
+            case ["GET", "v1", "circuits"]:
+                return 200, _page(list(self.circuits.values()), seen.query)
+            case ["POST", "v1", "circuits", key, "reset"] if unquote(key) in self.circuits:
+                self.circuits[unquote(key)] |= {"state": "CLOSED", "failures": 0, "openUntil": None}
+                return 200, self.circuits[unquote(key)]
             case ["GET", "v1", "retry-configs", job_type] if job_type in self.types:
                 return 200, self.types[job_type]
             case ["DELETE", "v1", "retry-configs", job_type] if job_type in self.types:
