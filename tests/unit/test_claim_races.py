@@ -369,3 +369,68 @@ def test_runs_of_one_job_are_claimed_oldest_first() -> None:
 
     assert [one.slot_id for one in office.poll(a, most=2)] == ["1800000060", "1800000120"]
     assert [one.slot_id for one in office.poll(a, most=2, poll_id="q")] == ["1800000180"]
+
+
+LIMITED = {"concurrencyKey": "printer", "maxConcurrency": 2}
+
+
+def test_workers_keep_the_limit_of_a_key() -> None:
+    office = Office.with_jobs(5, **LIMITED)
+    a, b = office.worker(), office.worker()
+
+    first = office.poll(a, most=10)
+    assert len(first) == 2
+    assert office.poll(b, most=10) == []
+    assert office.complete(a, first[0])
+    assert len(office.poll(b, most=10, poll_id="q")) == 1
+    assert office.poll(a, most=10, poll_id="q") == []
+
+
+def test_what_is_limited_holds_up_nobody_behind_it() -> None:
+    office = Office.with_jobs(8, **LIMITED)
+    once = {"type": "once", "at": "2027-01-15T08:00:00Z"}
+    free = office.driver.create(schedule=once, target=TARGET, timeoutSeconds=300).id
+    office.driver.run(2)
+    a = office.worker()
+    assert len(office.poll(a, most=2)) == 2
+
+    assert [one.job.id for one in office.poll(a, poll_id="q")] == [free]
+
+
+def test_a_dead_worker_s_slot_is_freed_by_its_lease() -> None:
+    office = Office.with_jobs(3, **LIMITED, retryConfig={"maxRetries": 0})
+    a, b = office.worker(), office.worker()
+    dead = office.poll(a, most=2)
+    [third] = {*office.jobs} - {one.job.id for one in dead}
+
+    office.driver.run(170)
+
+    assert [one.job.id for one in office.poll(b, most=5)] == [third]
+
+
+def test_claims_that_come_to_nothing_keep_no_slot() -> None:
+    def check(step: int) -> bool:
+        office = Office.with_jobs(1, **LIMITED)
+        [job], a = office.jobs, office.worker()
+        done = office.between(step, lambda: cancel_job(office.driver.services, SCHEDULER, job))
+        office.poll(a)
+        office.driver.world.faults.disarm()
+        assert not done() or office.driver.world.slots.held("key:team-a/printer") == []
+        return done()
+
+    each_step(check)
+
+
+def test_a_poll_that_died_holding_a_slot_gives_it_to_its_repeat() -> None:
+    def check(step: int) -> bool:
+        office = Office.with_jobs(3, **{**LIMITED, "maxConcurrency": 1})
+        a = office.worker()
+        office.driver.world.faults.inject(crash_after=step)
+        with contextlib.suppress(Crash):
+            office.poll(a, most=2)
+        crashed = office.driver.world.faults.crashed
+        office.driver.world.faults.disarm()
+        assert len(office.poll(a, most=2)) == 1, step
+        return crashed
+
+    each_step(check)
