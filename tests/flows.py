@@ -24,6 +24,7 @@ from functions.usecases.actions import (
 from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW, make_document
+from tests.working import FlowWorker, LateReports
 
 LEASE = 60 + 15
 PROMISE = LEASE + 120
@@ -273,12 +274,35 @@ def outage(misfire: str, max_runs: int) -> Callable[[Driver], str]:
     return run
 
 
+def worker(driver: Driver) -> str:
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, target={"type": "worker", "queue": "reports"})
+    FlowWorker(driver, repeated, [FAILED, OK]).work_until(NOW + 600)
+    return job_id
+
+
+def callback(driver: Driver) -> str:
+    target = LateReports(driver, repeated, [FAILED, OK])
+    _answers(driver, target.accept)
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, completion="callback")
+    target.report_until(NOW + 600)
+    return job_id
+
+
+def callback_that_never_comes(driver: Driver) -> str:
+    job_id = made(driver, schedule=ONCE, retryConfig={**NO_JITTER, "maxRetries": 1}, completion="callback")
+    driver.run_until(NOW + 200)
+    return job_id
+
+
 DONE, DEAD, OFF, SKIPPED = "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"
 
 FLOWS = [
     Flow("once", once_succeeds, JobStatus.COMPLETED, {10: DONE}),
     Flow("orchestrated", orchestrated, JobStatus.COMPLETED, {10: DONE}),
     Flow("orchestrated-retried", orchestrated_retries, JobStatus.COMPLETED, {10: DONE}),
+    Flow("worker", worker, JobStatus.COMPLETED, {10: DONE}),
+    Flow("callback", callback, JobStatus.COMPLETED, {10: DONE}),
+    Flow("callback-that-never-comes", callback_that_never_comes, JobStatus.FAILED, {10: "TIMED_OUT"}),
     Flow("once-with-a-big-definition", big_definition, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-retried-twice", once_retries, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-failed-for-good", once_fails, JobStatus.FAILED, {10: DEAD}),

@@ -445,6 +445,7 @@ READ_HERE = {
     "hints-batch",
     "history-stream",
     "jobs",
+    "jobs-v1",
     "jobs-stream",
     "jobs-v1",
     "lifecycle-v1",
