@@ -53,6 +53,7 @@ def new_job(
         revised_by=write_id,
         definition=definition,
         priority=definition.priority,
+        lean=not definition.schedule.recurring,
         spread=definition.schedule.spread_offset,
         next_slot=first,
         paused=not enabled,
@@ -87,7 +88,8 @@ def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
-    row = replace(_revised(job, write_id), definition=definition, priority=definition.priority, wakes=0)
+    lean = job.lean and not definition.schedule.recurring
+    row = replace(_revised(job, write_id), definition=definition, priority=definition.priority, lean=lean, wakes=0)
     flush: Gap | None = None
     hints: tuple[Due, ...] = ()
     if _reschedules(job, definition):

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functions.domain.decision import Drop, Due, Expired, Resend, Wait
 from functions.domain.dispatch import decide_hint
 from functions.domain.ending import decide_end, expired, judge
+from functions.domain.errors import UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
 from functions.domain.job import Job
+from functions.domain.lean import decide_lean_end, fits_the_row, may_end_lean
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.usecases.services import Engine, Executor
 from functions.usecases.writing import Applied, apply, send
@@ -82,20 +84,46 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution:
         timeout_seconds=definition.timeout_seconds,
     )
     answer = _unreadable_payload(definition.payload) or executor.targets.call(invocation, dict(definition.target))
-    execution = executor.history.record(
-        judge(
-            job.id,
-            slot,
-            run,
-            answer,
-            policy=definition.retry,
-            now=executor.clock.now(),
-            write_id=executor.new_write_id(),
-            uniform=executor.uniform,
-        )
+    execution = judge(
+        job.id,
+        slot,
+        run,
+        answer,
+        policy=definition.retry,
+        now=executor.clock.now(),
+        write_id=executor.new_write_id(),
+        uniform=executor.uniform,
     )
-    follow(executor, job, execution, fence=run.fence)
-    return execution
+    return record_outcome(executor, job, execution)
+
+
+def record_outcome(engine: Engine, job: Job, execution: Execution) -> Execution:
+    """End an attempt as its owner, who alone calls this, and once; returns what is recorded of it.
+
+    `job` is the row as the start left it.
+    """
+    may = may_end_lean(job, execution.slot_id, execution.attempt) and fits_the_row(execution)
+    if may and _end_lean(engine, job, execution):
+        return execution
+    recorded = engine.history.record(execution)
+    follow(engine, job, recorded, fence=execution.fence)
+    return recorded
+
+
+def _end_lean(engine: Engine, job: Job, execution: Execution) -> bool:
+    """End the attempt in one write of the row; False where that is not to be had, and history has to decide."""
+    try:
+        ended = apply(
+            engine,
+            job,
+            lambda row, mark: decide_lean_end(row, execution, now=engine.clock.now(), write_id=mark),
+        )
+    except UnavailableError:
+        return False
+    if isinstance(ended, Drop):
+        return False
+    send(engine, ended.job, ended.write.hints)
+    return True
 
 
 def _unreadable_payload(payload: str) -> TargetAnswer | None:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.ending import lost
 from functions.domain.execution import Execution
-from functions.domain.job import Job
-from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, quarantined
+from functions.domain.job import ActiveRun, Job
+from functions.domain.lean import may_end_lean
+from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, is_still_due, quarantined
 from functions.usecases.executor import follow
 from functions.usecases.services import Engine
-from functions.usecases.writing import Applied, apply, send
+from functions.usecases.writing import Applied, apply, revoke, send
 
 MAX_BACKLOG = 1_000
 """Hints waiting in the run queues beyond which the sweep adds none."""
@@ -104,7 +105,7 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
         decision: Applied | Recover | Quarantine | Drop = apply(engine, job, decide)
         if isinstance(decision, Recover):
             waited = waiting_hints(job)
-            job = follow(engine, job, _recover(engine, job.id, decision), fence=decision.run.fence)
+            job = _recover(engine, job, decision)
             done, sent = "RECOVERED", sent | frozenset(waiting_hints(job)).difference(waited)
             continue
         if isinstance(decision, Quarantine):
@@ -116,17 +117,27 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
     return done
 
 
-def _recover(engine: Engine, job_id: str, decision: Recover) -> Execution:
-    """The history row of an attempt whose lease is over: what its owner recorded, or else WORKER_LOST."""
+def _recover(engine: Engine, job: Job, decision: Recover) -> Job:
+    """End an attempt whose lease is over, as its owner recorded, or else as WORKER_LOST; returns the row after that."""
     slot, run = decision.slot_id, decision.run
-    recorded = engine.history.get(job_id, slot, run.attempt)
-    if recorded is not None:
-        return recorded
+    recorded = engine.history.get(job.id, slot, run.attempt)
+    if recorded is None:
+        if may_end_lean(job, slot, run.attempt):
+            job = revoke(engine, job)
+            if job.runs.get(slot) != run:
+                return job  # its owner was faster
+        recorded = _lose(engine, job.id, slot, run)
+    return follow(engine, job, recorded, fence=run.fence)
+
+
+def _lose(engine: Engine, job_id: str, slot: str, run: ActiveRun) -> Execution:
     return engine.history.record(lost(job_id, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
 
 
 def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
-    for slot, run in decision.due:
+    job = revoke(engine, job)
+    due = tuple((slot, run) for slot, run in decision.due if is_still_due(job, slot, run))
+    for slot, run in due:
         engine.history.record(quarantined(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
-    ended = apply(engine, job, lambda row, _: after_quarantine(row, decision.due, now=engine.clock.now()))
+    ended = apply(engine, job, lambda row, _: after_quarantine(row, due, now=engine.clock.now()))
     return ended.write.reason if isinstance(ended, Applied) else ended.reason
