@@ -12,7 +12,7 @@ from functions.domain.job import ActiveRun, Job, RunState
 from functions.domain.lean import kept_execution
 from functions.ports import Page
 from functions.usecases.jobs import read_job
-from functions.usecases.services import Services
+from functions.usecases.services import Engine, Services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def read_execution(services: Services, caller: Caller, execution: str) -> Execut
     raise NotFoundError(f"There is no execution {execution}.")
 
 
-def recorded_execution(services: Services, job: Job, key: ExecutionKey) -> Execution | None:
+def recorded_execution(engine: Engine, job: Job, key: ExecutionKey) -> Execution | None:
     """How an attempt has ended, as the row keeps it or else history; None where it has not.
 
     `job` is read before: an execution that leaves the row is in history first.
@@ -80,7 +80,7 @@ def recorded_execution(services: Services, job: Job, key: ExecutionKey) -> Execu
     kept = kept_execution(job)
     if kept is not None and (kept.slot_id, kept.attempt) == (key.slot_id, key.attempt):
         return kept
-    return services.history.get(*key)
+    return engine.history.get(*key)
 
 
 def _active(job: Job) -> list[ActiveExecution]:
