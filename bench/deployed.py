@@ -28,7 +28,7 @@ from functions.usecases.executor import handle_hint
 from functions.usecases.services import Engine, Executor, Services
 from functions.usecases.sweep import Swept, sweep
 from tests.api_client import sample_event
-from tests.fakes import FakeClock, FakeTargets
+from tests.fakes import FakeClock, FakeTargets, FakeWorkflows
 from tests.tables import create_tables
 
 REGION = "eu-central-1"
@@ -73,6 +73,7 @@ class Deployed:
             **ports,
             idempotency=DynamoDbIdempotencyKeys(dynamodb, "idempotency"),
             owners=DynamoDbOwners(dynamodb, "coordination"),
+            workflows=FakeWorkflows(self.clock),
         )
         self._app = create_app(
             services,
@@ -84,7 +85,7 @@ class Deployed:
         )
         self.engine = Engine(**ports)
         self._targets = FakeTargets()
-        self._executor = Executor(**ports, targets=self._targets)
+        self._executor = Executor(**ports, targets=self._targets, workflows=FakeWorkflows(self.clock))
         for client in (dynamodb, sqs, scheduler):
             self.log.watch(client)
         self.path = ""

@@ -18,8 +18,10 @@ ROOT = Path(__file__).parents[1]
 INIT: Mapping[str, tuple[str, ...]] = {
     "api": ("telemetry.logger()", "bootstrap.api()"),
     "executor": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.executor()"),
+    "steps": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.steps()"),
     "sweep": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.sweeper()"),
     "dead_letters": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.dead_letters()"),
+    "lifecycle": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.lifecycle()"),
     "jobs": (),
 }
 
@@ -45,9 +47,11 @@ def settings_environment() -> dict[str, str]:
         "SCHEDULE_GROUP": "hints",
         "SCHEDULER_ROLE_ARN": "arn:aws:iam::123456789012:role/hints",
         "JOBS_FUNCTION": "jobs",
+        "STATE_MACHINE": "arn:aws:states:eu-central-1:123456789012:stateMachine:attempts",
         "WEBHOOK_SECRET_ARN": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:webhook",
         "DEAD_LETTER_QUEUE_URL": queue["url"],
         "UNREADABLE_QUEUE_URL": queue["url"],
+        "EVENT_BUS": "events",
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": []}),
         "CALLER_LIMITS": json.dumps({"writes_per_minute": 100, "reads_per_minute": 500, "creations_per_day": 1000}),
         "POWERTOOLS_SERVICE_NAME": "bench",

@@ -106,6 +106,7 @@ class Served:
             "timetable": world.timetable,
             "idempotency": world.idempotency,
             "owners": world.owners,
+            "workflows": world.workflows,
             "clock": world.clock,
         }
         shown = dict(self.ports)

@@ -25,12 +25,13 @@ from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.system_clock import SystemClock
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.domain.definition import Priority
-from functions.usecases.services import Engine, Executor
+from functions.usecases.services import Attempts, Engine, Executor
 
 if TYPE_CHECKING:
     from functions.api.app import Handler
-    from functions.ports import Clock, DeadLetters, JobStore, RunHistory, Timetable
-    from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, SweepSettings
+    from functions.ports import Clock, DeadLetters, JobStore, RunHistory, Targets, Timetable, Workflows
+    from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, StepsSettings, SweepSettings
+    from functions.usecases.lifecycle import Announcer
 
 CALLS = Config(
     connect_timeout=2, read_timeout=5, retries={"mode": "standard", "max_attempts": 3}, max_pool_connections=20
@@ -43,6 +44,10 @@ class _EnginePorts(TypedDict):
     history: RunHistory
     timetable: Timetable
     clock: Clock
+
+
+class _AttemptPorts(_EnginePorts):
+    targets: Targets
 
 
 gc.enable()
@@ -63,7 +68,7 @@ def _client(service: str) -> Any:
     return boto3.client(service, config=CALLS)  # type: ignore[call-overload]  # the stubs know literals only
 
 
-def _ports(settings: ApiSettings | ExecutorSettings | SweepSettings, *, retention_days: int) -> _EnginePorts:
+def _ports(settings: ApiSettings | StepsSettings | SweepSettings, *, retention_days: int) -> _EnginePorts:
     clock = SystemClock()
     queues = settings.run_queues
     return {
@@ -99,8 +104,10 @@ def api() -> Handler:
 
     settings = ApiSettings.from_environment()
     dynamodb = _client("dynamodb")
+    ports = _ports(settings, retention_days=settings.retention_days)
     services = Services(
-        **_ports(settings, retention_days=settings.retention_days),
+        **ports,
+        workflows=_workflows(settings, ports["clock"]),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
     )
@@ -122,18 +129,15 @@ def api() -> Handler:
     )
 
 
-@cache
-@_uncollected()
-def executor() -> Executor:
+def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
+    """What calls targets; `longest_call` in seconds."""
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.http_target import HttpTarget
-    from functions.adapters.lambda_target import INVOKE_CONFIG, LambdaTarget
+    from functions.adapters.lambda_target import LambdaTarget, invoke_config
     from functions.adapters.secret_values import SecretValues
     from functions.adapters.sqs_target import SqsTarget
     from functions.adapters.targets import TargetRouter
-    from functions.settings import ExecutorSettings
 
-    settings = ExecutorSettings.from_environment()
     ports = _ports(settings, retention_days=settings.retention_days)
     clock = ports["clock"]
     targets = TargetRouter(
@@ -144,11 +148,41 @@ def executor() -> Executor:
             clock=clock,
         ),
         lambda_=LambdaTarget(
-            boto3.client("lambda", config=INVOKE_CONFIG), jobs_function=settings.jobs_function, clock=clock
+            boto3.client("lambda", config=invoke_config(longest_call)),
+            jobs_function=settings.jobs_function,
+            clock=clock,
         ),
         sqs=SqsTarget(_client("sqs")),
     )
-    return Executor(**ports, targets=targets)
+    return {**ports, "targets": targets}
+
+
+def _workflows(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Workflows:
+    from functions.adapters.state_machine import START_CONFIG, StateMachine
+
+    return StateMachine(
+        lambda: boto3.client("stepfunctions", config=START_CONFIG), arn=settings.state_machine, clock=clock
+    )
+
+
+@cache
+@_uncollected()
+def executor() -> Executor:
+    from functions.domain.path import DIRECT_SECONDS
+    from functions.settings import ExecutorSettings
+
+    settings = ExecutorSettings.from_environment()
+    ports = _attempts(settings, longest_call=DIRECT_SECONDS)
+    return Executor(**ports, workflows=_workflows(settings, ports["clock"]))
+
+
+@cache
+@_uncollected()
+def steps() -> Attempts:
+    from functions.domain.definition import LONGEST_CALL
+    from functions.settings import StepsSettings
+
+    return Attempts(**_attempts(StepsSettings.from_environment(), longest_call=LONGEST_CALL))
 
 
 @cache
@@ -173,3 +207,24 @@ def dead_letters() -> tuple[JobStore, DeadLetters, DeadLetters]:
         SqsDeadLetters(_client("sqs"), settings.dead_letter_queue_url),
         SqsDeadLetters(_client("sqs"), settings.unreadable_queue_url),
     )
+
+
+@cache
+@_uncollected()
+def lifecycle() -> tuple[Announcer, DeadLetters]:
+    """What tells of changes of jobs, and the queue of records that cannot be read."""
+    from functions.adapters.eventbridge import EventBridgeBus
+    from functions.adapters.sqs_dead_letters import SqsDeadLetters
+    from functions.events.envelope import encode
+    from functions.settings import LifecycleSettings
+    from functions.usecases.lifecycle import Announcer
+
+    settings: LifecycleSettings = LifecycleSettings.from_environment()
+    announcer = Announcer(
+        jobs=DynamoDbJobs(_client("dynamodb"), settings.jobs_table),
+        history=DynamoDbHistory(_client("dynamodb"), settings.executions_table, retention_days=0),
+        bus=EventBridgeBus(_client("events"), settings.event_bus),
+        clock=SystemClock(),
+        encode=encode,
+    )
+    return announcer, SqsDeadLetters(_client("sqs"), settings.unreadable_queue_url)

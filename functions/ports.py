@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
     from functions.domain.outcome import Invocation, TargetAnswer
+    from functions.domain.step import Step
 
 T = TypeVar("T")
 
@@ -78,6 +79,16 @@ class JobStore(Protocol):
     @property
     def shards(self) -> int:
         """How many shards the attention index has."""
+        ...
+
+    def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
+        """(place, job id) of jobs of this shard with a run that waits for `what`, in the order of their places: by
+        priority, then who has waited longest. Read from an index that may lag."""
+        ...
+
+    @property
+    def waiting_shards(self) -> int:
+        """How many shards the waiting index has for each thing."""
         ...
 
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
@@ -145,6 +156,21 @@ class Targets(Protocol):
         ...
 
 
+class Workflows(Protocol):
+    """Attempts that the state machine runs. Names of its executions are derived: `Step.execution_name`."""
+
+    def start(self, step: Step) -> None:
+        """Have the attempt run. Started already, or ended, is no error: the name is refused for 90 days.
+
+        Raises NotStartedError when it is certain that it was not started, UnavailableError when it may have been.
+        """
+        ...
+
+    def stop(self, step: Step) -> None:
+        """End the attempt's execution where it is, best effort; never raises. One that is over is a no-op."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
     """What is left of a caller's limit, for the `RateLimit-*` headers."""
@@ -196,4 +222,26 @@ class Owners(Protocol):
 class DeadLetters(Protocol):
     def announce(self, messages: Iterable[dict[str, object]]) -> None:
         """Send each to the dead-letter queue; raises when one could not be sent."""
+        ...
+
+
+class BusEvent(NamedTuple):
+    """An event as it goes to the bus."""
+
+    key: str
+    """What it is about: events of one key are put one after the other."""
+    type: str
+    time: float
+    """Epoch seconds."""
+    detail: str
+    """JSON text."""
+
+
+class EventBus(Protocol):
+    def put(self, events: Sequence[BusEvent]) -> frozenset[int]:
+        """Put each event on the bus; returns the places of those that it refused, to be put again.
+
+        A call that fails as a whole refuses all of its events; never raises. What was accepted may arrive twice, and
+        in any order: so the events given have different keys.
+        """
         ...

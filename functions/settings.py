@@ -85,12 +85,13 @@ class ApiSettings(_Settings):
     run_queues: RunQueues
     schedule_group: str
     scheduler_role_arn: str
+    state_machine: str
     target_rules: TargetRules
     caller_limits: CallerLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorSettings(_Settings):
+class StepsSettings(_Settings):
     stage: str
     jobs_table: str
     executions_table: str
@@ -101,6 +102,12 @@ class ExecutorSettings(_Settings):
     jobs_function: str
     webhook_secret_arn: str
     target_rules: TargetRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorSettings(StepsSettings):
+    state_machine: str
+    """ARN of the state machine that runs long attempts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +126,15 @@ class DeadLettersSettings(_Settings):
     stage: str
     jobs_table: str
     dead_letter_queue_url: str
+    unreadable_queue_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleSettings(_Settings):
+    stage: str
+    jobs_table: str
+    executions_table: str
+    event_bus: str
     unreadable_queue_url: str
 
 

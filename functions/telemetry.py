@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from aws_lambda_powertools import Metrics
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from functions.domain.execution import Execution
     from functions.domain.hint import Hint
     from functions.usecases.executor import Handled
+    from functions.usecases.lifecycle import Told
     from functions.usecases.sweep import Swept
 
 START_LATENESS = "StartLateness"
@@ -28,6 +30,7 @@ FAILED_ATTEMPTS = "FailedAttempts"
 SWEPT = "Swept"
 """Jobs a tick of the sweep looked at."""
 DEAD_LETTERS = "DeadLetters"
+LIFECYCLE_EVENTS = "LifecycleEvents"
 
 
 @cache
@@ -54,14 +57,20 @@ def begin(context: LambdaContext) -> None:
 
 def hint_handled(hint: Hint, handled: Handled) -> None:
     """Count an attempt; log what was not a plain success, since a line a job costs more than the job."""
-    execution = handled.execution
-    if execution is None:
+    if handled.lateness is not None:
+        metrics().add_metric(START_LATENESS, "Milliseconds", round(handled.lateness * 1000))
+    if handled.execution is None:
         logger().debug("hint", extra={"jobId": hint.job_id, "slot": hint.slot_id, "reason": handled.reason})
+        return
+    attempt_ended(handled.execution)
+
+
+def attempt_ended(execution: Execution | None) -> None:
+    """Count an attempt, where there was one; log what was not a plain success."""
+    if execution is None:
         return
     count = metrics()
     count.add_metric(ATTEMPTS, "Count", 1)
-    if handled.lateness is not None:
-        count.add_metric(START_LATENESS, "Milliseconds", round(handled.lateness * 1000))
     if execution.error is None:
         logger().debug("attempt completed", extra={"executionId": execution.id})
         return
@@ -93,6 +102,12 @@ def swept(result: Swept) -> None:
 
 def announced(letters: int) -> None:
     metrics().add_metric(DEAD_LETTERS, "Count", letters)
+
+
+def told(result: Told) -> None:
+    metrics().add_metric(LIFECYCLE_EVENTS, "Count", result.events)
+    if result.unsent:
+        logger().error("events wait", extra={"records": len(result.unsent)})
 
 
 def flush() -> None:

@@ -78,7 +78,9 @@ def schedule_words(schedule: Mapping[str, Any]) -> str:
 
 def target_words(target: Mapping[str, Any]) -> str:
     kind = target.get("type")
-    field = {"http": "url", "handler": "name", "lambda": "functionName", "sqs": "queueUrl"}.get(str(kind), "name")
+    field = {"http": "url", "handler": "name", "lambda": "functionName", "sqs": "queueUrl", "worker": "queue"}.get(
+        str(kind), "name"
+    )
     return printable(f"{kind} {target.get(field, '')}")
 
 
@@ -173,8 +175,10 @@ def what(execution: Execution, now: datetime) -> str:
     if error:
         parts.append(f"{error.get('code', '')}: {error.get('message', '')}")
     # That a retry follows is said by its time.
-    if execution.get("reason") and execution["reason"] != "RETRY_SCHEDULED":
+    if execution.get("reason") and execution["reason"] not in ("RETRY_SCHEDULED", execution.get("deferredFor")):
         parts.append(str(execution["reason"]))
+    if put_off := execution.get("deferrals"):
+        parts.append(f"put off {'once' if put_off == 1 else f'{put_off} times'}: {execution.get('deferredFor')}")
     if execution.get("count"):
         parts.append(f"{execution['count']} slots to {clock_time(execution.get('to'), now)}")
     if execution.get("nextRetryAt"):

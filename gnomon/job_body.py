@@ -48,13 +48,18 @@ def schedule(
 
 
 def target(
-    *, http: str | None, method: str | None, handler: str | None, lambda_: str | None, sqs: str | None
+    *,
+    http: str | None,
+    method: str | None,
+    handler: str | None,
+    lambda_: str | None,
+    sqs: str | None,
+    worker: str | None,
 ) -> dict[str, Any]:
     """The one target given; raises UsageError for none or several."""
-    given = {"--http": http, "--handler": handler, "--lambda": lambda_, "--sqs": sqs}
-    flag, value = _one_of(
-        given, "a target", "--http https://example.com/hook, --handler NAME, --lambda NAME, --sqs URL"
-    )
+    given = {"--http": http, "--handler": handler, "--lambda": lambda_, "--sqs": sqs, "--worker": worker}
+    example = "--http https://example.com/hook, --handler NAME, --lambda NAME, --sqs URL, --worker QUEUE"
+    flag, value = _one_of(given, "a target", example)
     if method is not None and flag != "--http":
         raise UsageError("--method goes with --http only.", advice="Leave it out.")
     if flag == "--http":
@@ -63,6 +68,7 @@ def target(
         "--handler": ("handler", "name"),
         "--lambda": ("lambda", "functionName"),
         "--sqs": ("sqs", "queueUrl"),
+        "--worker": ("worker", "queue"),
     }[flag]
     return {"type": kind, field: value}
 

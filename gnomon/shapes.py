@@ -76,6 +76,8 @@ Execution = TypedDict(
         "completedAt": str | None,
         "nextRetryAt": str | None,
         "fence": int,
+        "deferrals": int,
+        "deferredFor": str | None,
         "result": Any,
         # A line of skipped slots has these instead of an attempt.
         "from": str,

@@ -40,6 +40,14 @@ _USE_KEY = (
 _USE_TABLES_KEY = Grant("UseTablesKey", _USE_KEY, ("key",), through="dynamodb")
 _SEND_HINTS = Grant("SendHints", ("sqs:SendMessage",), _RUN_QUEUES)
 _ARM = Grant("ArmSchedules", ("scheduler:CreateSchedule",), ("schedules",))
+_CALL_TARGETS = (
+    Grant("CallHandlers", ("lambda:InvokeFunction",), ("function:jobs",)),
+    Grant("CallFunctions", ("lambda:InvokeFunction",), ("allowed:functions",)),
+    Grant("SendToQueues", ("sqs:SendMessage",), ("allowed:queues",)),
+    Grant("ReadWebhookSecret", ("secretsmanager:GetSecretValue",), ("secret:webhook",)),
+    Grant("ReadSecrets", ("secretsmanager:GetSecretValue",), ("allowed:secrets",)),
+    Grant("UseSecretKey", ("kms:Decrypt",), ("key",), through="secretsmanager"),
+)
 _PASS_ROLE = Grant("PassHintRole", ("iam:PassRole",), ("role:hints",), passed_to="scheduler.amazonaws.com")
 
 GRANTS: Mapping[str, tuple[Grant, ...]] = {
@@ -63,6 +71,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         _ARM,
         _PASS_ROLE,
         Grant("DisarmSchedules", ("scheduler:DeleteSchedule",), ("schedules",)),
+        Grant("StopWorkflows", ("states:StopExecution",), ("machine/executions",)),
     ),
     "executor": (
         Grant(
@@ -77,12 +86,19 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         _SEND_HINTS,
         _ARM,
         _PASS_ROLE,
-        Grant("CallHandlers", ("lambda:InvokeFunction",), ("function:jobs",)),
-        Grant("CallFunctions", ("lambda:InvokeFunction",), ("allowed:functions",)),
-        Grant("SendToQueues", ("sqs:SendMessage",), ("allowed:queues",)),
-        Grant("ReadWebhookSecret", ("secretsmanager:GetSecretValue",), ("secret:webhook",)),
-        Grant("ReadSecrets", ("secretsmanager:GetSecretValue",), ("allowed:secrets",)),
-        Grant("UseSecretKey", ("kms:Decrypt",), ("key",), through="secretsmanager"),
+        Grant("StartWorkflows", ("states:StartExecution",), ("machine",)),
+        *_CALL_TARGETS,
+    ),
+    "steps": (
+        Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
+        Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
+        Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        _USE_TABLES_KEY,
+        _SEND_HINTS,
+        _ARM,
+        _PASS_ROLE,
+        *_CALL_TARGETS,
     ),
     "sweep": (
         Grant("FindAttention", ("dynamodb:Query",), ("table:jobs/attention",)),
@@ -107,6 +123,19 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
         Grant("UseTablesKey", ("kms:Decrypt", "kms:DescribeKey"), ("key",), through="dynamodb"),
         Grant("Announce", ("sqs:SendMessage",), ("queue:dead_letters",)),
+        Grant("KeepUnreadable", ("sqs:SendMessage",), ("queue:unreadable",)),
+    ),
+    "lifecycle": (
+        Grant(
+            "ReadStream",
+            ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
+            ("stream:jobs",),
+        ),
+        Grant("FindStream", ("dynamodb:ListStreams",), ("any",)),
+        Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
+        Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
+        Grant("UseTablesKey", ("kms:Decrypt", "kms:DescribeKey"), ("key",), through="dynamodb"),
+        Grant("PutEvents", ("events:PutEvents",), ("bus",)),
         Grant("KeepUnreadable", ("sqs:SendMessage",), ("queue:unreadable",)),
     ),
 }

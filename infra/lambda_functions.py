@@ -1,4 +1,4 @@
-"""The five functions, made by one factory, and what calls those that consume queues and streams."""
+"""The functions, made by one factory, and what calls those that consume queues and streams."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,8 @@ from functions.settings import (
     DeadLettersSettings,
     ExecutorSettings,
     JobsSettings,
+    LifecycleSettings,
+    StepsSettings,
     SweepSettings,
 )
 from infra.grants import Grant, statements
@@ -55,6 +57,16 @@ _EXECUTOR = FunctionSpec(
     memory_mb=512,
     chained=True,
 )
+_LONGEST = Duration.seconds(900)
+"""Lambda's longest."""
+_STEPS = FunctionSpec(
+    module="steps",
+    description="does the work of the state machine's states",
+    settings=StepsSettings,
+    timeout=_LONGEST,
+    memory_mb=512,
+    chained=True,
+)
 _SWEEP = FunctionSpec(
     module="sweep",
     description="looks after jobs whose hint was lost",
@@ -68,7 +80,7 @@ _JOBS = FunctionSpec(
     module="jobs",
     description="runs the registered Python handlers",
     settings=JobsSettings,
-    timeout=CONSUMER_TIMEOUT,
+    timeout=_LONGEST,
     memory_mb=512,
     chained=True,
     asynchronous=True,
@@ -80,6 +92,15 @@ _DEAD_LETTERS = FunctionSpec(
     timeout=Duration.seconds(60),
     memory_mb=256,
 )
+_LIFECYCLE = FunctionSpec(
+    module="lifecycle",
+    description="puts lifecycle events on the bus",
+    settings=LifecycleSettings,
+    timeout=Duration.seconds(60),
+    memory_mb=512,
+)
+_STREAM_RETRIES = 10
+"""Of a batch of a stream, before its place goes to the queue of what cannot be read."""
 
 
 class GnomonFunction(Construct):
@@ -164,13 +185,16 @@ class Functions(Construct):
         self.api = self._function("Api", _API)
         self.executor = self._function("Executor", _EXECUTOR)
         self.sweep = self._function("Sweep", _SWEEP, concurrency=stage.sweep_concurrency)
+        self.steps = self._function("Steps", _STEPS)
         self.jobs = self._function("Jobs", _JOBS)
         self.dead_letters = self._function("DeadLetters", _DEAD_LETTERS)
+        self.lifecycle = self._function("Lifecycle", _LIFECYCLE)
 
     @property
     def all(self) -> dict[str, GnomonFunction]:
         """By module, in the words of infra.grants."""
-        return {each.spec.module: each for each in (self.api, self.executor, self.sweep, self.jobs, self.dead_letters)}
+        made = (self.api, self.executor, self.steps, self.sweep, self.jobs, self.dead_letters, self.lifecycle)
+        return {each.spec.module: each for each in made}
 
     def configure(self, values: Mapping[str, object]) -> None:
         """Give every function its variables, out of the values of all settings by name."""
@@ -200,15 +224,35 @@ class Functions(Construct):
     def consume_dead_runs(self, *, stream_arn: str, unreadable_arn: str) -> None:
         """Have the history rows of runs that failed for good announced: those that are in the index `dead`."""
         pattern = {"eventName": ["INSERT", "MODIFY"], "dynamodb": {"NewImage": {"dl": {"S": [{"exists": True}]}}}}
+        self._consume_stream("TakeDeadRuns", self.dead_letters, stream_arn, unreadable_arn, pattern, batch_size=10)
+
+    def consume_changes(self, *, stream_arn: str, unreadable_arn: str) -> None:
+        """Have every change of a state row told; what a definition's row holds, and what expires, is no event.
+
+        One batch a shard at a time; with a parallelization factor Lambda would still keep the order of each job.
+        """
+        pattern = {"eventName": ["INSERT", "MODIFY"], "dynamodb": {"Keys": {"S": {"S": ["S"]}}}}
+        self._consume_stream("TakeChanges", self.lifecycle, stream_arn, unreadable_arn, pattern, batch_size=100)
+
+    def _consume_stream(
+        self,
+        construct_id: str,
+        consumer: GnomonFunction,
+        stream_arn: str,
+        unreadable_arn: str,
+        pattern: Mapping[str, object],
+        *,
+        batch_size: int,
+    ) -> None:
         lambda_.CfnEventSourceMapping(
             self,
-            "TakeDeadRuns",
-            function_name=self.dead_letters.function.function_name,
+            construct_id,
+            function_name=consumer.function.function_name,
             event_source_arn=stream_arn,
             starting_position="TRIM_HORIZON",
-            batch_size=10,
+            batch_size=batch_size,
             bisect_batch_on_function_error=True,
-            maximum_retry_attempts=10,
+            maximum_retry_attempts=_STREAM_RETRIES,
             function_response_types=["ReportBatchItemFailures"],
             filter_criteria=lambda_.CfnEventSourceMapping.FilterCriteriaProperty(
                 filters=[lambda_.CfnEventSourceMapping.FilterProperty(pattern=json.dumps(pattern))]
@@ -216,7 +260,7 @@ class Functions(Construct):
             destination_config=lambda_.CfnEventSourceMapping.DestinationConfigProperty(
                 on_failure=lambda_.CfnEventSourceMapping.OnFailureProperty(destination=unreadable_arn)
             ),
-        ).node.add_dependency(self.dead_letters.role)
+        ).node.add_dependency(consumer.role)
 
     def _function(self, construct_id: str, spec: FunctionSpec, *, concurrency: int | None = None) -> GnomonFunction:
         return GnomonFunction(

@@ -8,6 +8,7 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from functions.settings import FAILED_VISITS, REPAIRED
@@ -34,6 +35,7 @@ class Observability(Construct):
         stage: Stage,
         api_id: str,
         functions: Mapping[str, lambda_.IFunction],
+        machine: sfn.IStateMachine,
         run_queues: Mapping[str, sqs.IQueue],
         last_queues: Mapping[str, sqs.IQueue],
     ) -> None:
@@ -49,7 +51,7 @@ class Observability(Construct):
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
-        for name in ("sweep", "executor", "dead_letters"):
+        for name in ("sweep", "executor", "steps", "dead_letters", "lifecycle"):
             self._alarm(
                 f"{_camel(name)}Fails",
                 f"The function {name} raised errors for fifteen minutes; its log names them.",
@@ -57,6 +59,14 @@ class Observability(Construct):
                 threshold=0,
                 periods=3,
             )
+        self._alarm(
+            "AttemptsAreLost",
+            "Executions of the state machine ended without recording what came of their attempts, for fifteen minutes "
+            "on end: the sweep repeats them when their leases are over.",
+            machine.metric_failed(period=_FIVE_MINUTES, statistic="Sum"),
+            threshold=0,
+            periods=3,
+        )
         for alarm, metric, description in _REPAIRS:
             self._alarm(
                 alarm,
@@ -88,6 +98,12 @@ class Observability(Construct):
                 queue.metric_approximate_number_of_messages_visible(period=_FIVE_MINUTES, statistic="Maximum"),
                 threshold=0,
             )
+        self._alarm(
+            "EventsWait",
+            "Lifecycle events are over five minutes late: the bus refuses them, or the function lifecycle fails.",
+            functions["lifecycle"].metric("IteratorAge", period=_FIVE_MINUTES, statistic="Maximum"),
+            threshold=300_000,
+        )
         self._alarm(
             "ApiFails",
             "The API answered 5xx more than five times in five minutes.",

@@ -20,13 +20,17 @@ DESCRIPTIONS: Mapping[str, str] = {
     "HintsDlqUrl": "Hints that were received five times in vain",
     "DeadLetterQueueUrl": "Announcements of runs that failed for good",
     "UnreadableQueueUrl": "Stream records that could not be read",
+    "EventBusName": "Event bus of the lifecycle events",
     "ScheduleGroup": "EventBridge Scheduler group of one-time hints",
+    "StateMachineArn": "State machine that runs long attempts",
     "WebhookSecretArn": "Secret that signs the requests of http targets",
     "ApiFunction": "Function of the HTTP API",
     "ExecutorFunction": "Function that starts and ends runs",
+    "StepsFunction": "Function behind the state machine's states",
     "SweepFunction": "Function that looks after lost hints",
     "JobsFunction": "Function that runs the registered Python handlers",
     "DeadLettersFunction": "Function that announces dead letters",
+    "LifecycleFunction": "Function that puts lifecycle events on the bus",
 }
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aws_cdk import ArnFormat, CliCredentialsStackSynthesizer, DefaultStackSynthesizer, Stack, Tags
+from aws_cdk.aws_dynamodb import ITable
 from constructs import Construct
 
 from infra import outputs
+from infra.events import LifecycleBus
 from infra.grants import GRANTS, Grant
 from infra.http_api import HttpApi
 from infra.identity import Identity
@@ -19,6 +21,7 @@ from infra.queues import Queues
 from infra.scheduling import HintSchedules, MinuteSweep
 from infra.stage import Stage
 from infra.storage import Storage
+from infra.workflow import Workflow
 
 _PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
@@ -49,7 +52,9 @@ class GnomonStack(Stack):
         self.queues = Queues(self, "Queues", stage=stage)
         self.identity = Identity(self, "Identity", stage=stage)
         self.hints = HintSchedules(self, "Hints", stage=stage, run_queues=list(self.queues.run_queues.values()))
+        self.events = LifecycleBus(self, "Events")
         self.functions = Functions(self, "Functions", stage=stage, code=code)
+        self.workflow = Workflow(self, "Workflow", stage=stage, function=self.functions.steps.function)
         self.http_api = HttpApi(
             self,
             "HttpApi",
@@ -66,7 +71,10 @@ class GnomonStack(Stack):
         self._permit(stage, grants)
         self.functions.consume_runs({name: queue.queue_arn for name, queue in self.queues.run_queues.items()})
         self.functions.consume_dead_runs(
-            stream_arn=self._executions_stream, unreadable_arn=self.queues.unreadable.queue_arn
+            stream_arn=self._stream(self.storage.executions), unreadable_arn=self.queues.unreadable.queue_arn
+        )
+        self.functions.consume_changes(
+            stream_arn=self._stream(self.storage.jobs), unreadable_arn=self.queues.unreadable.queue_arn
         )
         MinuteSweep(self, "MinuteSweep", function=self.functions.sweep.function, dead_letters=self.queues.sweep_dlq)
         Observability(
@@ -75,6 +83,7 @@ class GnomonStack(Stack):
             stage=stage,
             api_id=self.http_api.api.api_id,
             functions={name: each.function for name, each in self.functions.all.items()},
+            machine=self.workflow.machine,
             run_queues=self.queues.run_queues,
             last_queues={
                 "hints_dlq": self.queues.hints_dlq,
@@ -85,11 +94,11 @@ class GnomonStack(Stack):
         )
         outputs.declare(self, self._outputs())
 
-    @property
-    def _executions_stream(self) -> str:
-        arn = self.storage.executions.table_stream_arn
+    @staticmethod
+    def _stream(table: ITable) -> str:
+        arn = table.table_stream_arn
         if arn is None:
-            raise ValueError("the table of executions has no stream")
+            raise ValueError(f"the table {table.node.path} has no stream")
         return arn
 
     def _settings(self, stage: Stage) -> dict[str, object]:
@@ -107,9 +116,11 @@ class GnomonStack(Stack):
             },
             "schedule_group": self.hints.group_name,
             "scheduler_role_arn": self.hints.role.role_arn,
+            "state_machine": self.workflow.machine.state_machine_arn,
             "jobs_function": self.functions.jobs.function.function_name,
             "webhook_secret_arn": self.storage.webhook_secret_arn,
             "dead_letter_queue_url": self.queues.dead_letters.queue_url,
+            "event_bus": self.events.bus.event_bus_name,
             "unreadable_queue_url": self.queues.unreadable.queue_url,
             "target_rules": {name: list(value) for name, value in dataclasses.asdict(stage.target_rules).items()},
             "caller_limits": dataclasses.asdict(stage.caller_limits),
@@ -119,13 +130,19 @@ class GnomonStack(Stack):
         resources = self._resources(stage)
         for module, each in self.functions.all.items():
             each.permit([grant.also_called(dict(stage.action_aliases)) for grant in grants[module]], resources)
+        for each in (self.functions.executor, self.functions.steps):
+            acknowledge_wildcards(
+                each.role,
+                *(arn for arns in self._allowed(stage).values() for arn in arns),
+                reason="Targets and secrets that jobs may name are those whose name begins with a prefix of the "
+                "stage's target_rules, and no others.",
+            )
         acknowledge_wildcards(
-            self.functions.executor.role,
-            *(arn for arns in self._allowed(stage).values() for arn in arns),
-            reason="Targets and secrets that jobs may name are those whose name begins with a prefix of the stage's "
-            "target_rules, and no others.",
+            self.functions.api.role,
+            self.workflow.executions_arn,
+            reason="Executions are made at run time, one for each attempt, of this state machine only.",
         )
-        for each in (self.functions.api, self.functions.executor, self.functions.sweep):
+        for each in (self.functions.api, self.functions.executor, self.functions.steps, self.functions.sweep):
             acknowledge_wildcards(
                 each.role,
                 self.hints.schedules_arn,
@@ -139,17 +156,22 @@ class GnomonStack(Stack):
             "table:jobs": [storage.jobs.table_arn],
             "table:jobs/owner": [f"{storage.jobs.table_arn}/index/owner"],
             "table:jobs/attention": [f"{storage.jobs.table_arn}/index/attention"],
+            "table:jobs/waiting": [f"{storage.jobs.table_arn}/index/waiting"],
             "table:executions": [storage.executions.table_arn],
             "table:idempotency": [storage.idempotency.table_arn],
             "table:coordination": [storage.coordination.table_arn],
-            "stream:executions": [self._executions_stream],
+            "stream:jobs": [self._stream(storage.jobs)],
+            "stream:executions": [self._stream(storage.executions)],
             "key": [storage.key.key_arn],
             "secret:webhook": [storage.webhook_secret_arn],
             **{f"queue:{name}": [queue.queue_arn] for name, queue in queues.run_queues.items()},
             "queue:dead_letters": [queues.dead_letters.queue_arn],
             "queue:unreadable": [queues.unreadable.queue_arn],
+            "bus": [self.events.bus.event_bus_arn],
             "schedules": [self.hints.schedules_arn],
             "role:hints": [self.hints.role.role_arn],
+            "machine": [self.workflow.machine.state_machine_arn],
+            "machine/executions": [self.workflow.executions_arn],
             "function:jobs": [self.functions.jobs.function.function_arn],
             **self._allowed(stage),
             "any": ["*"],
@@ -196,11 +218,15 @@ class GnomonStack(Stack):
             "HintsDlqUrl": queues.hints_dlq.queue_url,
             "DeadLetterQueueUrl": queues.dead_letters.queue_url,
             "UnreadableQueueUrl": queues.unreadable.queue_url,
+            "EventBusName": self.events.bus.event_bus_name,
             "ScheduleGroup": self.hints.group_name,
+            "StateMachineArn": self.workflow.machine.state_machine_arn,
             "WebhookSecretArn": storage.webhook_secret_arn,
             "ApiFunction": functions.api.function.function_name,
             "ExecutorFunction": functions.executor.function.function_name,
+            "StepsFunction": functions.steps.function.function_name,
             "SweepFunction": functions.sweep.function.function_name,
             "JobsFunction": functions.jobs.function.function_name,
             "DeadLettersFunction": functions.dead_letters.function.function_name,
+            "LifecycleFunction": functions.lifecycle.function.function_name,
         }

@@ -42,6 +42,7 @@ class Storage(Construct):
         )
         self._index(self.jobs, "attention", Attribute("as"), Attribute("at", number=True))
         self._index(self.jobs, "owner", Attribute("ow"), Attribute("oc"))
+        self._index(self.jobs, "waiting", Attribute("wp"), Attribute("ws"))
 
         self.executions = self._table(
             "Executions", Attribute("jobId"), Attribute("sk"), stream=dynamodb.StreamViewType.NEW_IMAGE

@@ -94,6 +94,7 @@ class Api:
             clock=self.world.clock,
             idempotency=self.world.idempotency,
             owners=self.world.owners,
+            workflows=self.world.workflows,
         )
         self.app = create_app(
             self.services,

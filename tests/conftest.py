@@ -69,12 +69,16 @@ class Aws:
     dynamodb: Any
     sqs: Any
     scheduler: Any
+    events: Any
     jobs_table: str
     executions_table: str
     idempotency_table: str
     coordination_table: str
     queues: dict[Priority, Any]
     dead_letter_queue_url: str
+    event_bus: str
+    subscriber_url: str
+    """Of a queue that gets everything from the bus."""
     schedule_group: str = "gnomon"
     scheduler_role_arn: str = "arn:aws:iam::123456789012:role/hints"
 
@@ -104,14 +108,23 @@ def aws(_one_at_a_time: None) -> Iterator[Aws]:
         session = _session()
         # The SDK's own retries without their delay.
         config = Config(retries={"mode": "standard", "max_attempts": 2}, max_pool_connections=64)
-        dynamodb, sqs, scheduler = (session.client(name, config=config) for name in ("dynamodb", "sqs", "scheduler"))
+        dynamodb, sqs, scheduler, events = (
+            session.client(name, config=config) for name in ("dynamodb", "sqs", "scheduler", "events")
+        )
         tables = create_tables(dynamodb)
         queues = {priority: _queue(sqs, f"run-{priority}") for priority in Priority}
         scheduler.create_schedule_group(Name="gnomon")
+        events.create_event_bus(Name="gnomon")
+        subscriber_url, subscriber_arn = _queue(sqs, "subscriber")
+        events.put_rule(Name="all", EventBusName="gnomon", EventPattern='{"source": ["gnomon"]}')
+        events.put_targets(Rule="all", EventBusName="gnomon", Targets=[{"Id": "queue", "Arn": subscriber_arn}])
         yield Aws(
             dynamodb=dynamodb,
             sqs=sqs,
             scheduler=scheduler,
+            events=events,
+            event_bus="gnomon",
+            subscriber_url=subscriber_url,
             queues=queues,
             dead_letter_queue_url=_queue(sqs, "dead-letters")[0],
             **tables,

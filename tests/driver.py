@@ -21,6 +21,7 @@ from functions.usecases.sweep import Swept, sweep
 from tests.factories import make_document
 from tests.fakes import Delivery, World
 from tests.faults import Crash
+from tests.machine import walk
 
 VISIBILITY = 540
 """Seconds after which a message comes back that was taken and not deleted."""
@@ -53,6 +54,8 @@ class Driver:
         self.handled: list[Handled] = []
         self.dead_messages: list[Delivery] = []
         self.crashes = 0
+        self.states: list[str] = []
+        """Those that executions of the state machine went through."""
         marks = itertools.count(1)
         shared: dict[str, Any] = {
             "jobs": jobs or self.world.jobs,
@@ -61,8 +64,11 @@ class Driver:
             "clock": self.world.clock,
             "new_write_id": lambda: f"w{next(marks)}",
         }
-        self.executor = Executor(**shared, targets=self.world.targets, uniform=middle)
-        self.services = Services(**shared, idempotency=self.world.idempotency, owners=self.world.owners)
+        workflows = self.world.workflows
+        self.executor = Executor(**shared, targets=self.world.targets, uniform=middle, workflows=workflows)
+        self.services = Services(
+            **shared, idempotency=self.world.idempotency, owners=self.world.owners, workflows=workflows
+        )
         self._next_sweep = self.world.clock.now() + 60
 
     @property
@@ -102,6 +108,14 @@ class Driver:
             return None
         self.handled.append(handled)
         return handled
+
+    def run_machine(self) -> None:
+        """Run what the state machine was started for. Which states' functions die is said by the faults."""
+        for step in self.world.workflows.take():
+            died = self.world.faults.crashed
+            self.states += walk(self.executor, step)
+            self.crashes += self.world.faults.crashed and not died
+            self.world.workflows.ended(step)
 
     def _comes_back(self, delivery: Delivery) -> None:
         """A message that was not deleted is visible again after a while, but not for ever."""
@@ -145,6 +159,7 @@ class Driver:
                 continue
             for delivery in self.world.timetable.take_due():
                 self.deliver(delivery)
+                self.run_machine()
         else:
             raise AssertionError(f"no rest after {limit} steps")
         clock.time = max(clock.time, instant)

@@ -24,6 +24,7 @@ from functions.domain.errors import (
     IdempotencyKeyReusedError,
     JobExistsError,
     LostRaceError,
+    NotStartedError,
     RateLimitedError,
     UnavailableError,
 )
@@ -31,7 +32,7 @@ from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
-from functions.ports import Allowance, ArmedHint, Claim, Page
+from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page
 from tests.faults import Faults
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from functions.domain.definition import Definition, Priority
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.step import Step
 
 SHARDS = 8
 INLINE_LIMIT = 500
@@ -72,6 +74,7 @@ class InMemoryJobs:
     """State rows, definition rows, and the two indexes, which lag while `lagging` is True."""
 
     shards = SHARDS
+    waiting_shards = 2
 
     def __init__(self, *, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
@@ -83,6 +86,7 @@ class InMemoryJobs:
         self._lock = threading.RLock()
         self._attention: dict[str, int] = {}
         self._owned: dict[str, tuple[str, str]] = {}
+        self._waiting: dict[str, tuple[str, str]] = {}
         self._behind: list[Job] = []
         self.calls: list[str] = []
 
@@ -182,6 +186,16 @@ class InMemoryJobs:
             )
         return iter([job_id for _, job_id in due])
 
+    def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
+        self.calls.append("waiting_for")
+        with self._lock:
+            waiting = sorted(
+                (place, job_id)
+                for job_id, (waits_for, place) in self._waiting.items()
+                if waits_for == what and zlib.crc32(job_id.encode()) % self.waiting_shards == shard
+            )
+        return waiting[:limit]
+
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
         self.calls.append("list_by_owner")
         scope = f"owner {owner}"
@@ -235,6 +249,11 @@ class InMemoryJobs:
     def _index(self, row: Job) -> None:
         self._attention.pop(row.id, None)
         self._owned.pop(row.id, None)
+        self._waiting.pop(row.id, None)
+        if row.waiting is not None:
+            run = row.waiting[1]
+            order = {"high": 0, "normal": 1, "low": 2}[row.priority.value]
+            self._waiting[row.id] = (str(run.waits_for), f"{order}#{run.deferred_at or 0:010d}")
         if row.attention_at is not None:
             self._attention[row.id] = row.attention_at
         if row.deleted_at is None:
@@ -439,6 +458,66 @@ class FakeTargets:
         return self.faults.run("targets.call", apply, repeats=False)
 
 
+NAME_REFUSED = 90 * 86_400
+"""Seconds for which Step Functions refuses the name of an execution that has ended."""
+
+
+class FakeWorkflows:
+    """Executions of the state machine by name. What a test takes with `take` it runs, or leaves running."""
+
+    def __init__(self, clock: FakeClock, *, faults: Faults | None = None) -> None:
+        self.clock = clock
+        self.faults = faults or Faults()
+        self.refusal: NotStartedError | UnavailableError | None = None
+        """While there is one, every start raises it."""
+        self.waiting: list[Step] = []
+        """Started, and not taken by the test."""
+        self.started: list[Step] = []
+        """Every execution there ever was."""
+        self.running: set[str] = set()
+        """Names of executions that have not ended."""
+        self.stopped: list[str] = []
+        self._closed: dict[str, float] = {}
+        self._lock = threading.RLock()
+
+    def start(self, step: Step) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.faults.run("workflows.start", lambda: self._start(step))
+
+    def _start(self, step: Step) -> None:
+        with self._lock:
+            name = step.execution_name
+            if name in self.running or self._closed.get(name, -NAME_REFUSED) + NAME_REFUSED > self.clock.now():
+                return  # the same execution, or ExecutionAlreadyExists
+            self.running.add(name)
+            self.started.append(step)
+            self.waiting.append(step)
+
+    def stop(self, step: Step) -> None:
+        def apply() -> None:
+            if step.execution_name in self.running:
+                self.stopped.append(step.execution_name)
+                self.ended(step)
+
+        self.faults.run("workflows.stop", apply)
+
+    # --- what tests do to it ---
+
+    def take(self) -> list[Step]:
+        """What was started since the last look and was not stopped."""
+        with self._lock:
+            taken = [step for step in self.waiting if step.execution_name in self.running]
+            self.waiting.clear()
+            return taken
+
+    def ended(self, step: Step) -> None:
+        """The execution is over: its name is refused from here on."""
+        with self._lock:
+            self.running.discard(step.execution_name)
+            self._closed[step.execution_name] = self.clock.now()
+
+
 class InMemoryRateLimits:
     """Token buckets per caller. The defaults are those of docs/http-api.md."""
 
@@ -555,6 +634,27 @@ class FakeDeadLetters:
             self.faults.run("dead_letters.announce", lambda message=message: self.announced.append(message))
 
 
+class FakeEventBus:
+    """Refuses the events of the keys in `refuses`; while `failing`, all of them."""
+
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.events: list[BusEvent] = []
+        """What was accepted, in that order."""
+        self.refuses: set[str] = set()
+        self.failing = False
+        self.puts: list[list[BusEvent]] = []
+
+    def put(self, events: Sequence[BusEvent]) -> frozenset[int]:
+        def apply() -> frozenset[int]:
+            self.puts.append(list(events))
+            refused = {place for place, event in enumerate(events) if self.failing or event.key in self.refuses}
+            self.events += [event for place, event in enumerate(events) if place not in refused]
+            return frozenset(refused)
+
+        return self.faults.run("bus.put", apply) if events else frozenset()
+
+
 @dataclass
 class World:
     """All ports of one test, with one `faults`."""
@@ -567,6 +667,7 @@ class World:
         self.history = InMemoryHistory(faults=self.faults)
         self.timetable = FakeTimetable(self.clock, faults=self.faults)
         self.targets = FakeTargets(faults=self.faults)
+        self.workflows = FakeWorkflows(self.clock, faults=self.faults)
         self.limits = InMemoryRateLimits(faults=self.faults)
         self.idempotency = InMemoryIdempotencyKeys(faults=self.faults)
         self.owners = InMemoryOwners(faults=self.faults)

@@ -29,6 +29,7 @@ T = TypeVar("T")
 MUTATIONS = {
     "dynamodb": ("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"),
     "sqs": ("SendMessage", "SendMessageBatch", "DeleteMessage"),
+    "events": ("PutEvents",),
     "scheduler": ("CreateSchedule", "DeleteSchedule"),
 }
 

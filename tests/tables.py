@@ -11,7 +11,7 @@ def create_tables(dynamodb: Any) -> dict[str, str]:
         dynamodb,
         "jobs",
         {"jobId": "S", "S": "S"},
-        {"attention": {"as": "S", "at": "N"}, "owner": {"ow": "S", "oc": "S"}},
+        {"attention": {"as": "S", "at": "N"}, "owner": {"ow": "S", "oc": "S"}, "waiting": {"wp": "S", "ws": "S"}},
     )
     _create(dynamodb, "executions", {"jobId": "S", "sk": "S"}, {"dead": {"dl": "S", "ca": "N"}})
     _create(dynamodb, "idempotency", {"pk": "S"}, {})

@@ -23,6 +23,9 @@ from functions.adapters.dynamodb_keys import (
     owner_place,
     split_history_place,
     text,
+    waiting_partition,
+    waiting_place,
+    waiting_shard,
 )
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
@@ -116,6 +119,10 @@ _RUN_FIELDS = (
     _Field("manual", "man", _FLAG, default=False),
     _Field("forced", "frc", _FLAG, default=False),
     _Field("started_by", "own", _TEXT),
+    _Field("waits_for", "wf", _TEXT),
+    _Field("deferrals", "dn", _INT, 0),
+    _Field("deferred_for", "dr", _TEXT),
+    _Field("deferred_at", "ds", _INT),
 )
 _RUN = _map(ActiveRun, _RUN_FIELDS)
 _RUNS = _Kind(
@@ -178,12 +185,17 @@ _DOCUMENT, _PAYLOAD = "d", "p"
 def state_attributes(job: Job) -> dict[str, Any]:
     """The state row without its key and without an inline definition.
 
-    `as` is there with `at`, so the row is in the attention index exactly while somebody must look at it; `ow` and `oc`
-    give way to `ttl` when the job is deleted.
+    `as` is there with `at`, so the row is in the attention index exactly while somebody must look at it; `wp` and `ws`
+    while a run waits for others; `ow` and `oc` give way to `ttl` when the job is deleted.
     """
     item = _write(job, _JOB)
     if job.attention_at is not None:
         item["as"] = text(attention_partition(attention_shard(job.id)))
+    if (waiting := job.waiting) is not None:
+        _, run = waiting
+        shard = waiting_shard(job.id)
+        item["wp"] = text(waiting_partition(str(run.waits_for), shard))
+        item["ws"] = text(waiting_place(job.priority, run.deferred_at or 0))
     if job.deleted_at is None:
         item |= {"ow": text(job.owner), "oc": text(owner_place(job.created_at, job.id))}
     else:
@@ -243,6 +255,8 @@ _EXECUTION = (
         _map(ExecutionError, (_Field("code", "c", _TEXT, _REQUIRED), _Field("message", "m", _TEXT, _REQUIRED))),
     ),
     _Field("result", "res", _TEXT),
+    _Field("deferrals", "dn", _INT, 0),
+    _Field("deferred_for", "dr", _TEXT),
 )
 _SKIPPED = (
     _Field("first", "from", _INT, _REQUIRED),

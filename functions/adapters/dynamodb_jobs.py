@@ -23,6 +23,8 @@ from functions.adapters.dynamodb_keys import (
     ATTENTION_INDEX,
     OWNER_INDEX,
     SHARDS,
+    WAITING_INDEX,
+    WAITING_SHARDS,
     Item,
     attention_partition,
     definition_key,
@@ -33,6 +35,7 @@ from functions.adapters.dynamodb_keys import (
     row_of,
     state_key,
     text,
+    waiting_partition,
 )
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import CorruptDefinitionError, JobExistsError, LostRaceError, UnavailableError
@@ -62,6 +65,7 @@ class DynamoDbJobs:
     """JobStore over one table."""
 
     shards = SHARDS
+    waiting_shards = WAITING_SHARDS
 
     def __init__(self, client: DynamoDBClient, table: str) -> None:
         self._client = client
@@ -140,6 +144,16 @@ class DynamoDbJobs:
         for page in pages:
             for item in page["Items"]:
                 yield job_id_of(item)
+
+    def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
+        answer = self._client.query(
+            TableName=self._table,
+            IndexName=WAITING_INDEX,
+            KeyConditionExpression="wp = :what",
+            ExpressionAttributeValues={":what": text(waiting_partition(what, shard))},
+            Limit=limit,
+        )
+        return [(str(item["ws"]["S"]), job_id_of(item)) for item in answer["Items"]]
 
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
         scope = f"owner {owner}"

@@ -1,12 +1,13 @@
 """Names of keys and indexes of the four tables, and the one place that builds and parses them (docs/architecture.md).
 
-| table        | partition | sort                                                 | indexes (keys only)              |
-|--------------|-----------|------------------------------------------------------|----------------------------------|
-| Jobs         | `jobId`   | `S`: `S` state, `D#<revision>#<write id>` definition | attention `as at`, owner `ow oc` |
-| Executions   | `jobId`   | `sk`: `<slot>-<attempt>`, gaps `<first>-0000`        | dead `dl ca`                     |
-| Idempotency  | `pk`      |                                                      |                                  |
-| Coordination | `kind`    | `name`                                               |                                  |
+| table        | partition | sort                                             | indexes (keys only)     |
+|--------------|-----------|--------------------------------------------------|-------------------------|
+| Jobs         | `jobId`   | `S`: `S` state, `D#<revision>#<mark>` definition | attention owner waiting |
+| Executions   | `jobId`   | `sk`: `<slot>-<attempt>`, gaps `<first>-0000`    | dead `dl ca`            |
+| Idempotency  | `pk`      |                                                  |                         |
+| Coordination | `kind`    | `name`                                           |                         |
 
+Keys of the indexes of Jobs: attention `as at`, owner `ow oc`, waiting `wp ws`.
 The attribute `ttl` of every table is the epoch second after which DynamoDB may delete the row.
 """
 
@@ -18,6 +19,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from functions.domain.definition import Priority
 from functions.domain.errors import InvalidFieldError
 from functions.domain.ids import is_slot_id
 
@@ -27,12 +29,16 @@ Item = Mapping[str, AttributeValue]
 
 ATTENTION_INDEX = "attention"
 OWNER_INDEX = "owner"
+WAITING_INDEX = "waiting"
 
 SHARDS = 8
 """Partitions of the attention index: each takes 1 000 write units a second (DynamoDB quotas)."""
+WAITING_SHARDS = 4
+"""Partitions of the waiting index for each thing that runs wait for."""
 DEAD_LETTERS = "d"
 """Partition of the index of dead letters."""
 
+_PRIORITY_PLACES = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 _OWNER_PLACE = re.compile(r"\d{10}#[0-9a-f-]{36}", re.ASCII)
 _HISTORY_PLACE = re.compile(r"\d{10}(m[a-z2-7]{8})?-\d{4}", re.ASCII)
 
@@ -76,6 +82,19 @@ def attention_shard(job_id: str) -> int:
 
 def attention_partition(shard: int) -> str:
     return f"a#{shard}"
+
+
+def waiting_shard(job_id: str) -> int:
+    return zlib.crc32(job_id.encode()) % WAITING_SHARDS
+
+
+def waiting_partition(what: str, shard: int) -> str:
+    return f"{what}#{shard}"
+
+
+def waiting_place(priority: Priority, since: int) -> str:
+    """Where a job stands among those that wait for the same: by priority, then who has waited longest."""
+    return f"{_PRIORITY_PLACES[priority]}#{since:010d}"
 
 
 def owner_place(created_at: int, job_id: str) -> str:

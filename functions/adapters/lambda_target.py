@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from functions.domain.outcome import Invocation, TargetAnswer
     from functions.ports import Clock
 
-LONGEST_TIMEOUT = 60
-"""Longest `timeoutSeconds` of a job whose function is waited for, in seconds."""
-
-INVOKE_CONFIG = Config(
-    connect_timeout=5,
-    read_timeout=LONGEST_TIMEOUT + 5,
-    retries={"total_max_attempts": 1},
-    max_pool_connections=32,
-    tcp_keepalive=True,
-)
-"""How the client that is passed in is configured. One for all jobs, since a client is dear to make: it never repeats
-a call, and its own time limit lies beyond the longest job's. The job's limit is kept by a deadline around each call."""
 
 WATCHDOG_LEAD = 0.5
 """Seconds by which the watchdog of the jobs function comes before the caller gives up."""
@@ -46,9 +34,24 @@ _ANSWER_BYTES = 256 * 1024
 _RETRYABLE_CODES = frozenset({"ResourceConflictException", "ThrottlingException", "Throttling"})
 
 
+def invoke_config(longest_call: int) -> Config:
+    """How the client that is passed in is configured, for calls of at most so many seconds.
+
+    One for all jobs, since a client is dear to make: it never repeats a call, and its own time limit lies beyond the
+    longest job's. The job's limit is kept by a deadline around each call.
+    """
+    return Config(
+        connect_timeout=5,
+        read_timeout=longest_call + 5,
+        retries={"total_max_attempts": 1},
+        max_pool_connections=32,
+        tcp_keepalive=True,
+    )
+
+
 class LambdaTarget:
     def __init__(self, client: LambdaClient, *, jobs_function: str, clock: Clock) -> None:
-        """`client` is made with INVOKE_CONFIG; `jobs_function` is the name or ARN of the function with the handlers."""
+        """`client` is made with invoke_config; `jobs_function` is the name or ARN of the function with the handlers."""
         self._client = client
         self._jobs_function = jobs_function
         self._clock = clock

@@ -10,6 +10,7 @@ from functions.api.body import payload_text
 from functions.api.merge_patch import merge
 from functions.api.schemas import JobBody
 from functions.api.validation import validated
+from functions.domain.definition import check_execution
 from functions.domain.schedule import Schedule
 from functions.domain.target import check_target, masked_target, unmasked
 from functions.usecases.jobs import JobDraft
@@ -83,6 +84,7 @@ class DraftReader:
         if before is None or any(document.get(name) != unchanged.get(name) for name in _TIMING):
             job_id, created_at = (_ANY_JOB, int(now)) if before is None else (before.id, before.created_at)
             Schedule.read(document, job_id=job_id, created_at=created_at).check(now=now)
+        check_execution(document)
         target = document["target"]
         if target != unchanged.get("target"):
             check_target(target, self.rules)

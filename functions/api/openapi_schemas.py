@@ -197,6 +197,8 @@ def _execution() -> Schema:
             "completedAt": _maybe(INSTANT),
             "nextRetryAt": _maybe(INSTANT),
             "fence": {"type": "integer", "minimum": 0},
+            "deferrals": {"type": "integer", "minimum": 0, "description": "Times it was put off before it started."},
+            "deferredFor": _maybe({"type": "string", "description": "Why it was put off last."}),
             "result": {"description": "The target's answer, at most 32 KB of JSON; null for none."},
         },
         description="One attempt of a run.",

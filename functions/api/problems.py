@@ -17,6 +17,7 @@ from functions.domain.errors import (
     JobExistsError,
     LostRaceError,
     NotFoundError,
+    NotStartedError,
     PayloadTooLargeError,
     PreconditionFailedError,
     RateLimitedError,
@@ -69,6 +70,7 @@ PROBLEMS: Mapping[type[GnomonError], Problem] = {
     RateLimitedError: Problem(429, "RATE_LIMITED"),
     CorruptDefinitionError: Problem(500, "INTERNAL_ERROR"),
     LostRaceError: Problem(503, "UNAVAILABLE"),
+    NotStartedError: Problem(503, "UNAVAILABLE"),
     UnavailableError: Problem(503, "UNAVAILABLE"),
 }
 

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from functions.usecases.bulk import MAX_ITEMS
 
-MAX_TIMEOUT_SECONDS = 60
+MAX_TIMEOUT_SECONDS = 86_400
 MAX_DELAY_SECONDS = 86_400
 MAX_INTERVAL_SECONDS = 31_536_000
 YEAR_SECONDS = 31_536_000
@@ -100,7 +100,12 @@ class SqsTarget(_Strict):
     queue_url: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
 
 
-Target = Annotated[HandlerTarget | HttpTarget | LambdaTarget | SqsTarget, Field(discriminator="type")]
+class WorkerTarget(_Strict):
+    type: Literal["worker"]
+    queue: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+Target = Annotated[HandlerTarget | HttpTarget | LambdaTarget | SqsTarget | WorkerTarget, Field(discriminator="type")]
 
 
 class RetryConfig(_Strict):
@@ -119,6 +124,12 @@ class RetryConfig(_Strict):
     )
 
 
+class CircuitBreaker(_Strict):
+    failure_threshold: Annotated[int, Field(ge=1, le=1_000)] = 5
+    open_seconds: Annotated[int, Field(ge=1, le=3_600)] = 30
+    success_threshold: Annotated[int, Field(ge=1, le=100)] = 1
+
+
 class JobBody(_Strict):
     """A job as a caller registers it."""
 
@@ -135,7 +146,19 @@ class JobBody(_Strict):
     misfire_policy: Literal["run_once", "skip", "run_all"] = "run_once"
     misfire_grace_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
     priority: Literal["normal", "high", "low"] = "normal"
-    timeout_seconds: Annotated[int, Field(ge=1, le=MAX_TIMEOUT_SECONDS)] = 60
+    timeout_seconds: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=MAX_TIMEOUT_SECONDS,
+            description="Over 840 only for `worker` targets, and `http` and `lambda` targets with completion callback.",
+        ),
+    ] = 60
+    completion: Literal["response", "callback"] = "response"
+    orchestrated: bool = False
+    circuit_breaker: CircuitBreaker = _absent()
+    concurrency_key: Label = _absent(description="Executions of all jobs of an owner with this key share the limit.")
+    max_concurrency: int = _absent(ge=1, le=1_000)
     start_at: Instant = _absent()
     end_at: Instant = _absent()
     max_runs: int = _absent(

@@ -105,6 +105,8 @@ def _execution(execution: Execution) -> str:
         "completedAt": rfc3339(execution.completed_at),
         "nextRetryAt": None if execution.next_retry_at is None else rfc3339(execution.next_retry_at),
         "fence": execution.fence,
+        "deferrals": execution.deferrals,
+        "deferredFor": execution.deferred_for,
     }
     return _with_raw(view, "result", "null" if execution.result is None else execution.result)
 
@@ -113,12 +115,14 @@ def _active(execution: ActiveExecution) -> dict[str, Any]:
     return _attempt(execution.job_id, execution.slot_id, execution.attempt) | {
         "status": str(execution.status),
         "final": False,
-        "reason": None,
+        "reason": execution.reason,
         "error": None,
         "startedAt": None if execution.started_at is None else rfc3339(execution.started_at),
         "completedAt": None,
         "nextRetryAt": None if execution.due_at is None else rfc3339(execution.due_at),
         "fence": execution.fence,
+        "deferrals": execution.deferrals,
+        "deferredFor": execution.deferred_for,
         "result": None,
     }
 

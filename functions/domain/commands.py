@@ -25,11 +25,9 @@ from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError, InvalidFieldError
 from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.ids import MAX_ATTEMPTS
 from functions.domain.instants import rfc3339
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
-
-MAX_ATTEMPTS = 9_999
-"""Attempts of one run: an execution's id has four digits for them."""
 
 
 def new_job(

@@ -56,6 +56,17 @@ class Resend:
     due_at: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferral:
+    """A start that is due is put off. Decided by reads before the claim: a started attempt only ends (V12)."""
+
+    reason: str
+    until: int
+    """When to look again, epoch seconds; for a run that waits for others, when it began to."""
+    waits_for: str | None = None
+    """What it waits for besides time: then no hint is sent, whoever frees it does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Expired:
     """The time for the run's retries is over: history ends it before its next attempt (A10)."""

@@ -10,11 +10,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from functions.domain.circuit import CircuitPolicy
 from functions.domain.errors import CorruptDefinitionError, InvalidFieldError
 from functions.domain.retry import RetryPolicy
 from functions.domain.schedule import Schedule
+
+LONGEST_CALL = 840
+"""Longest `timeoutSeconds` of a call that a function waits for: a Lambda function lives 900 s."""
 
 
 class OverlapPolicy(enum.StrEnum):
@@ -35,6 +39,20 @@ class Priority(enum.StrEnum):
     LOW = "low"
 
 
+class Completion(enum.StrEnum):
+    """What ends an attempt well: the target's answer, or a later call of `/v1/executions/{id}/complete`."""
+
+    RESPONSE = "response"
+    CALLBACK = "callback"
+
+
+class ConcurrencyLimit(NamedTuple):
+    """At most `most` executions of all jobs of an owner with this key run at the same time."""
+
+    key: str
+    most: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     document: Mapping[str, Any]
@@ -49,6 +67,11 @@ class Definition:
     priority: Priority
     timeout_seconds: int
     max_runs: int | None
+    completion: Completion
+    orchestrated: bool
+    """Timeout and circuit as states of a state machine that can be seen."""
+    circuit: CircuitPolicy | None
+    concurrency: ConcurrencyLimit | None
 
     @classmethod
     def read(cls, document: Mapping[str, Any], payload: str, *, job_id: str, created_at: int) -> Definition:
@@ -68,6 +91,10 @@ class Definition:
                 priority=Priority(document.get("priority", "normal")),
                 timeout_seconds=int(document.get("timeoutSeconds", 60)),
                 max_runs=document.get("maxRuns"),
+                completion=Completion(document.get("completion", "response")),
+                orchestrated=bool(document.get("orchestrated", False)),
+                circuit=CircuitPolicy.read(document["circuitBreaker"]) if "circuitBreaker" in document else None,
+                concurrency=_concurrency(document),
             )
         except (KeyError, TypeError, ValueError, AttributeError, InvalidFieldError) as error:
             raise CorruptDefinitionError from error
@@ -78,6 +105,43 @@ class Definition:
 
     @property
     def target(self) -> Mapping[str, Any]:
-        """`{"type": "http" | "handler" | "lambda" | "sqs", …}`."""
+        """`{"type": "http" | "handler" | "lambda" | "sqs" | "worker", …}`."""
         target: Mapping[str, Any] = self.document["target"]
         return target
+
+    @property
+    def worker_queue(self) -> str | None:
+        """The queue of a `worker` target; None for a target that is called."""
+        return str(self.target["queue"]) if self.target.get("type") == "worker" else None
+
+
+def check_execution(document: Mapping[str, Any]) -> None:
+    """Check what the fields about execution say of each other; raises InvalidFieldError naming field, value, limit."""
+    kind, callback = document["target"]["type"], document.get("completion") == Completion.CALLBACK
+    timeout = document.get("timeoutSeconds", 60)
+    if timeout > LONGEST_CALL and kind != "worker" and not (callback and kind in ("http", "lambda")):
+        raise InvalidFieldError(
+            "timeoutSeconds",
+            f"timeoutSeconds {timeout} is over the limit of {LONGEST_CALL} for a call that is waited for; only "
+            "`worker` targets, and `http` and `lambda` targets with completion callback, may take longer.",
+        )
+    if callback and kind == "worker":
+        raise InvalidFieldError("completion", "completion callback: a worker reports the outcome anyway; leave it out.")
+    if callback and document.get("orchestrated"):
+        raise InvalidFieldError(
+            "orchestrated", "orchestrated true: with completion callback nothing runs while the outcome is awaited."
+        )
+    if kind == "worker":
+        for field in ("orchestrated", "circuitBreaker"):
+            if document.get(field):
+                raise InvalidFieldError(field, f"{field} is not for `worker` targets: nothing is called.")
+    given = [field for field in ("concurrencyKey", "maxConcurrency") if field in document]
+    if len(given) == 1:
+        [missing] = {"concurrencyKey", "maxConcurrency"} - set(given)
+        raise InvalidFieldError(missing, f"{missing} is required beside {given[0]}.")
+
+
+def _concurrency(document: Mapping[str, Any]) -> ConcurrencyLimit | None:
+    if "concurrencyKey" not in document:
+        return None
+    return ConcurrencyLimit(str(document["concurrencyKey"]), int(document["maxConcurrency"]))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from functions.domain.decision import (
     Decision,
+    Deferral,
     Drop,
     Due,
     Expired,
@@ -36,15 +37,18 @@ STARTS_PER_MINUTE = 300
 """Brake of one job: more starts in a minute are a runaway chain (an every-second job has 60)."""
 
 
-def decide_hint(job: Job, hint: Hint, *, now: float, write_id: str) -> Decision:
-    """Decide what the hint means for this row. Raises CorruptDefinitionError where a definition is needed."""
+def decide_hint(job: Job, hint: Hint, *, now: float, write_id: str, deferral: Deferral | None = None) -> Decision:
+    """Decide what the hint means for this row; `deferral` puts off the start it would be.
+
+    Raises CorruptDefinitionError where a definition is needed.
+    """
     if job.cancelled:
         return Drop("JOB_CANCELLED")
     run = job.runs.get(hint.slot_id)
     if run is not None:
-        return _fire(job, hint, run, now=now, write_id=write_id)
+        return _fire(job, hint, run, now=now, write_id=write_id, deferral=deferral)
     if job.next_slot is not None and hint.slot_id == slot_id(job.next_slot) and hint.attempt == 1:
-        return _take_next(job, job.next_slot, now=now, write_id=write_id)
+        return _take_next(job, job.next_slot, now=now, write_id=write_id, deferral=deferral)
     return Drop("NOTHING_DUE")
 
 
@@ -54,7 +58,7 @@ def _early(due_at: int, now: float) -> Wait | Resend | None:
     return Wait(due_at - now) if due_at - now <= CLOCK_SKEW else Resend(due_at)
 
 
-def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str) -> Decision:
+def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, deferral: Deferral | None) -> Decision:
     if run.state is not RunState.WAITING or hint.attempt != run.current_attempt:
         return Drop("NOT_WAITING")
     if job.holds(run):
@@ -65,13 +69,18 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str) ->
         return early
     if _is_expired(hint.slot_id, run, job.defined, now):
         return Expired(hint.slot_id, run)
-    if _braked(job, now):
-        later = _after_brake(now)
-        waiting = with_run(job, hint.slot_id, replace(run, due_at=later))
-        row = replace(waiting, wakes=0, attention_at=attention_no_later(waiting, int(now)))
-        return Write(job=row, reason="BRAKE", hints=(Due(hint.slot_id, hint.attempt, later),))
+    deferral = _put_off(job, now) or deferral or _offered(job, now)
+    if deferral is not None:
+        return _wait_on(job, hint.slot_id, run, deferral, now=now)
     started = _start(job, hint.slot_id, run, job.defined, now=now, write_id=write_id)
     return Write(job=started, reason="STARTED", starts=hint.slot_id)
+
+
+def _wait_on(job: Job, slot: str, run: ActiveRun, deferral: Deferral, *, now: float) -> Write | Drop:
+    if run.waits_for is not None and run.waits_for == deferral.waits_for:
+        return Drop(deferral.reason)
+    row, due = _defer(job, slot, run, deferral, now=now)
+    return Write(job=row, reason=deferral.reason, hints=due)
 
 
 def _is_expired(slot: str, run: ActiveRun, definition: Definition, now: float) -> bool:
@@ -79,7 +88,7 @@ def _is_expired(slot: str, run: ActiveRun, definition: Definition, now: float) -
     return run.attempt > 0 and not run.forced and definition.retry.is_over(slot_instant(slot), now=now)
 
 
-def _take_next(job: Job, slot: int, *, now: float, write_id: str) -> Decision:
+def _take_next(job: Job, slot: int, *, now: float, write_id: str, deferral: Deferral | None) -> Decision:
     if job.paused:
         return Drop("PAUSED")
     if job.last_slot is not None and slot <= job.last_slot:
@@ -91,14 +100,16 @@ def _take_next(job: Job, slot: int, *, now: float, write_id: str) -> Decision:
         return Drop("CATCHING_UP")
     definition = job.defined
     if job.runs:
-        return _overlap(job, slot, definition, now=now, write_id=write_id)
-    return _misfire(job, slot, definition, now=now, write_id=write_id)
+        return _overlap(job, slot, definition, now=now, write_id=write_id, deferral=deferral)
+    return _misfire(job, slot, definition, now=now, write_id=write_id, deferral=deferral)
 
 
-def _overlap(job: Job, slot: int, definition: Definition, *, now: float, write_id: str) -> Decision:
+def _overlap(
+    job: Job, slot: int, definition: Definition, *, now: float, write_id: str, deferral: Deferral | None
+) -> Decision:
     """A slot comes due while a run is active: the overlap policy alone decides, slot by slot."""
     if definition.overlap is OverlapPolicy.ALLOW and len(job.runs) < MAX_ACTIVE:
-        return _begin(job, slot, definition, now=now, write_id=write_id)
+        return _begin(job, slot, definition, now=now, write_id=write_id, deferral=deferral)
     queued = any(run.state is RunState.QUEUED for run in job.runs.values())
     if definition.overlap is OverlapPolicy.QUEUE and not queued:
         waiter = ActiveRun(state=RunState.QUEUED, attempt=0, attempt_limit=1 + definition.retry.max_retries)
@@ -108,21 +119,23 @@ def _overlap(job: Job, slot: int, definition: Definition, *, now: float, write_i
     return _skip(job, slot, slot, definition, now=now, reason=SkipReason.OVERLAP)
 
 
-def _misfire(job: Job, slot: int, definition: Definition, *, now: float, write_id: str) -> Decision:
+def _misfire(
+    job: Job, slot: int, definition: Definition, *, now: float, write_id: str, deferral: Deferral | None
+) -> Decision:
     """Nothing is active: start the slot, or do what the misfire policy says where it is more than the grace late."""
     schedule = definition.schedule
     threshold = math.ceil(now - definition.misfire_grace - job.spread) - 1
     if slot > threshold:
-        return _begin(job, slot, definition, now=now, write_id=write_id)
+        return _begin(job, slot, definition, now=now, write_id=write_id, deferral=deferral)
     latest = schedule.last_at_or_before(threshold)
     if latest is None or latest < slot:  # a slot of an older schedule
         latest = slot
     if definition.misfire is MisfirePolicy.SKIP:
         return _skip(job, slot, latest, definition, now=now, reason=SkipReason.MISFIRE)
     if definition.misfire is MisfirePolicy.RUN_ONCE:
-        return _begin(job, latest, definition, now=now, write_id=write_id)
+        return _begin(job, latest, definition, now=now, write_id=write_id, deferral=deferral)
     oldest = _oldest_to_catch_up(slot, latest, definition)
-    return _begin(replace(job, catch_up_to=latest), oldest, definition, now=now, write_id=write_id)
+    return _begin(replace(job, catch_up_to=latest), oldest, definition, now=now, write_id=write_id, deferral=deferral)
 
 
 def _oldest_to_catch_up(slot: int, latest: int, definition: Definition) -> int:
@@ -135,7 +148,9 @@ def _oldest_to_catch_up(slot: int, latest: int, definition: Definition) -> int:
     return oldest
 
 
-def _begin(job: Job, slot: int, definition: Definition, *, now: float, write_id: str) -> Write:
+def _begin(
+    job: Job, slot: int, definition: Definition, *, now: float, write_id: str, deferral: Deferral | None
+) -> Write:
     """Start the scheduled run of `slot`; slots between `next_slot` and it are passed over."""
     flush = None
     first = job.next_slot
@@ -145,11 +160,10 @@ def _begin(job: Job, slot: int, definition: Definition, *, now: float, write_id:
         job = replace(job, gap=gap)
     job = _advance(job, slot, definition, started=True)
     run = ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1 + definition.retry.max_retries, due_at=int(now))
-    if _braked(job, now):
-        later = _after_brake(now)
-        waiting = with_run(job, slot_id(slot), replace(run, due_at=later))
-        row = replace(waiting, wakes=0, attention_at=attention_no_later(waiting, int(now)))
-        return Write(job=row, reason="BRAKE", flush=flush, hints=(*next_hint(row), Due(slot_id(slot), 1, later)))
+    deferral = _put_off(job, now) or deferral or _offered(job, now)
+    if deferral is not None:
+        row, due = _defer(job, slot_id(slot), run, deferral, now=now)
+        return Write(job=row, reason=deferral.reason, flush=flush, hints=(*next_hint(row), *due))
     row = _start(job, slot_id(slot), run, definition, now=now, write_id=write_id)
     return Write(job=row, reason="STARTED", flush=flush, hints=next_hint(row), starts=slot_id(slot))
 
@@ -192,6 +206,7 @@ def _start(job: Job, slot: str, run: ActiveRun, definition: Definition, *, now: 
         due_at=None,
         forced=False,
         started_by=write_id,
+        waits_for=None,
     )
     minute = int(now) // 60
     row = replace(
@@ -204,9 +219,31 @@ def _start(job: Job, slot: str, run: ActiveRun, definition: Definition, *, now: 
     return replace(row, attention_at=attention_no_later(row, int(now)))
 
 
-def _braked(job: Job, now: float) -> bool:
-    return job.brake_minute == int(now) // 60 and job.brake_count >= STARTS_PER_MINUTE
+def _defer(job: Job, slot: str, run: ActiveRun, deferral: Deferral, *, now: float) -> tuple[Job, tuple[Due, ...]]:
+    """The row in which the run waits, and the hint for it: none where it waits for others."""
+    waiting = replace(
+        run,
+        due_at=deferral.until,
+        waits_for=deferral.waits_for,
+        deferrals=run.deferrals + 1,
+        deferred_for=deferral.reason,
+        deferred_at=int(now) if run.deferred_at is None else run.deferred_at,
+    )
+    row = replace(with_run(job, slot, waiting), wakes=0)
+    row = replace(row, attention_at=attention_no_later(row, int(now)))
+    return row, () if deferral.waits_for is not None else (Due(slot, run.attempt + 1, deferral.until),)
 
 
-def _after_brake(now: float) -> int:
-    return (int(now) // 60 + 1) * 60
+def _put_off(job: Job, now: float) -> Deferral | None:
+    """The brake: no more starts in this minute."""
+    if job.brake_minute == int(now) // 60 and job.brake_count >= STARTS_PER_MINUTE:
+        return Deferral(reason="BRAKE", until=(int(now) // 60 + 1) * 60)
+    return None
+
+
+def _offered(job: Job, now: float) -> Deferral | None:
+    """What is due is not started here but waits until a worker claims it."""
+    queue = job.defined.worker_queue
+    if queue is None:
+        return None
+    return Deferral(reason="WAITS_FOR_WORKER", until=int(now), waits_for=f"worker:{job.owner}/{queue}")

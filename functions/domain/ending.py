@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from functions.domain.decision import Drop, Due, Write, next_hint, waiting_hints, with_attention, with_run, without_run
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
-from functions.domain.ids import slot_instant
+from functions.domain.ids import MAX_ATTEMPTS, slot_instant
 from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import Failure, RetryPolicy, Uniform
@@ -18,6 +18,14 @@ _OUTCOMES = {
     ExecutionStatus.TIMED_OUT: Outcome.PERMANENTLY_FAILED,
     ExecutionStatus.CANCELLED: Outcome.CANCELLED,
 }
+
+
+UNSPENT = {
+    "NOT_STARTED": "The state machine had no room for the attempt.",
+    "CIRCUIT_OPEN": "The target's circuit opened before the call.",
+}
+"""Reasons of attempts that ended without a call and were no fault of their target, and what to say of each. Such an
+attempt takes its number with it, and its run may make one more for it."""
 
 
 def judge(
@@ -58,10 +66,20 @@ def judge(
         reason=reason,
         error=answer.error,
         result=answer.result,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
     )
 
 
-def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
+def lost(
+    job_id: str,
+    slot: str,
+    run: ActiveRun,
+    *,
+    now: float,
+    write_id: str,
+    message: str = "The attempt's lease expired before its outcome was recorded.",
+) -> Execution:
     """The history row for an attempt whose owner died: an attempt spent, repeated without backoff."""
     final = run.attempt >= run.attempt_limit
     return Execution(
@@ -76,9 +94,35 @@ def lost(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -
         completed_at=round(now, 3),
         next_retry_at=None if final else math.ceil(now),
         reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
-        error=ExecutionError(
-            code="WORKER_LOST", message="The attempt's lease expired before its outcome was recorded."
-        ),
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
+        error=ExecutionError(code="WORKER_LOST", message=message),
+    )
+
+
+def put_off(
+    job_id: str, slot: str, run: ActiveRun, reason: str, *, until: int | None, now: float, write_id: str
+) -> Execution:
+    """The history row for an attempt that was started and then not made, for a reason of UNSPENT.
+
+    Another follows at `until`, unless that is None: after the start there are only ends, so it is another number.
+    """
+    final = until is None or run.attempt >= MAX_ATTEMPTS
+    return Execution(
+        job_id=job_id,
+        slot_id=slot,
+        attempt=run.attempt,
+        status=ExecutionStatus.FAILED,
+        final=final,
+        fence=run.fence,
+        write_id=write_id,
+        started_at=run.started_at,
+        completed_at=round(now, 3),
+        next_retry_at=None if final else until,
+        reason=reason,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
+        error=ExecutionError(code=reason, message=UNSPENT[reason]),
     )
 
 
@@ -110,6 +154,8 @@ def ended_from_outside(
         completed_at=round(now, 3),
         reason=reason,
         error=error,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
     )
 
 
@@ -145,10 +191,14 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
         waiting = replace(
             run,
             state=RunState.WAITING,
+            attempt_limit=run.attempt_limit + (execution.reason in UNSPENT),
             due_at=execution.next_retry_at,
             lease_expires_at=None,
             started_at=None,
             started_by=None,
+            deferrals=0,
+            deferred_for=None,
+            deferred_at=None,
         )
         row = with_run(job, slot, waiting)
     row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)

@@ -100,3 +100,14 @@ class CorruptDefinitionError(GnomonError):
 
 class HintNotSentError(GnomonError):
     """A hint could not be sent; the sweep brings it instead."""
+
+
+class NotStartedError(GnomonError):
+    """The state machine has certainly not started the attempt.
+
+    `busy`: for now; otherwise it is refused until somebody repairs the stage.
+    """
+
+    def __init__(self, message: str | None = None, *, busy: bool) -> None:
+        super().__init__(message)
+        self.busy = busy

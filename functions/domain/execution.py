@@ -48,6 +48,10 @@ class Execution:
     error: ExecutionError | None = None
     result: str | None = None
     """The target's answer as JSON text, at most 32 KB."""
+    deferrals: int = 0
+    """Times it was put off before it started."""
+    deferred_for: str | None = None
+    """Why it was put off last."""
 
     @property
     def id(self) -> str:

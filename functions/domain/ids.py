@@ -21,6 +21,9 @@ _EXECUTION = re.compile(rf"({_UUID})-({_SLOT})-([0-9]{{4}})")
 _SLOT_ID = re.compile(_SLOT)
 _JOB = re.compile(_UUID)
 
+MAX_ATTEMPTS = 9_999
+"""Attempts of one run: an execution's id has four digits for them."""
+
 
 class ExecutionKey(NamedTuple):
     """The three parts of an execution's id. `attempt` 0 is the key of a gap."""

@@ -15,6 +15,8 @@ from functions.domain.errors import CorruptDefinitionError
 
 HINT_SLACK = 30
 """Seconds after which somebody looks at what should have happened by a hint."""
+WAIT_LOOK, WAIT_LOOK_MAX = 60, 900
+"""Seconds between looks at a run that waits for others: as long as it has waited, between these."""
 
 
 class RunState(enum.StrEnum):
@@ -74,6 +76,21 @@ class ActiveRun:
     """The next attempt was asked for by a caller: no retry window ends it."""
     started_by: str | None = None
     """writeId of the start that made this RUNNING: evidence of an own write."""
+    waits_for: str | None = None
+    """What a WAITING run waits for besides its time: `worker:<owner>/<queue>`, `key:<owner>/<concurrency key>`."""
+    deferrals: int = 0
+    """Times this attempt was put off before it started."""
+    deferred_for: str | None = None
+    """Why it was put off last."""
+    deferred_at: int | None = None
+    """When it was put off first."""
+
+    def look_at(self, now: int) -> int:
+        """When somebody must look at this WAITING run: soon after its hint, or again and again while others hold it."""
+        if self.waits_for is None:
+            return (self.due_at or now) + HINT_SLACK
+        waited = now - (self.deferred_at or now)
+        return now + min(max(waited, WAIT_LOOK), WAIT_LOOK_MAX)
 
     @property
     def current_attempt(self) -> int:
@@ -186,13 +203,21 @@ class Job:
         """Whether the pause keeps this waiting run back."""
         return self.paused and not run.manual
 
+    @property
+    def waiting(self) -> tuple[str, ActiveRun] | None:
+        """The run that has waited for others longest, with its slot id; None where none does, or the pause holds it."""
+        waiting = [
+            (slot, run)
+            for slot, run in self.runs.items()
+            if run.waits_for is not None and run.state is RunState.WAITING and not self.holds(run)
+        ]
+        return min(waiting, key=lambda entry: (entry[1].deferred_at or 0, entry[0]), default=None)
+
     def bound(self, now: int) -> int | None:
         """The instant by which somebody must look at this row; None when it is at rest (docs/protocol.md, 1.2)."""
         looks = [run.lease_expires_at for run in self.runs.values() if run.state is RunState.RUNNING]
         looks += [
-            (run.due_at or now) + HINT_SLACK
-            for run in self.runs.values()
-            if run.state is RunState.WAITING and not self.holds(run)
+            run.look_at(now) for run in self.runs.values() if run.state is RunState.WAITING and not self.holds(run)
         ]
         if self.next_due is not None and not self.paused and not self.next_waits:
             looks.append(self.next_due + HINT_SLACK)

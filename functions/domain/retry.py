@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 Uniform = Callable[[float, float], float]
 """`random.uniform`, or a test's own."""
 
+_LARGEST_GROWTH = 700
+"""Natural logarithm of the largest factor that a float holds, nearly: even the smallest delay has reached its cap."""
+
 
 class BackoffStrategy(enum.StrEnum):
     EXPONENTIAL = "exponential"
@@ -85,7 +88,9 @@ class RetryPolicy:
             return min(initial, cap)
         if self.backoff_strategy is BackoffStrategy.LINEAR:
             return min(initial * retry, cap)
-        if self.multiplier > 1 and (retry - 1) * math.log(self.multiplier) > math.log(max(cap / initial, 1.0)):
+        # In logarithms, of each by itself: neither the power nor the quotient can overflow.
+        growth = (retry - 1) * math.log(self.multiplier)
+        if growth > min(math.log(max(cap, initial)) - math.log(initial), _LARGEST_GROWTH):
             return cap
         return min(initial * self.multiplier ** (retry - 1), cap)
 

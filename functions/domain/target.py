@@ -1,6 +1,6 @@
 """What a target document may say: names of the stage's allow-list, headers, and which of their values are shown.
 
-A target is the contract's JSON object: `{"type": "http" | "handler" | "lambda" | "sqs", …}`.
+A target is the contract's JSON object: `{"type": "http" | "handler" | "lambda" | "sqs" | "worker", …}`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ _SECRET = re.compile(r"(?:arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret
 _QUEUE_PATH = re.compile(r"/\d{12}/(?P<name>[A-Za-z0-9_-]{1,80}(?:\.fifo)?)")
 _QUEUE_HOST = re.compile(r"sqs\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?")
 _HANDLER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_WORKER_QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NAME_RULE = "must have 1 to 64 letters, digits, '.', '-' or '_'"
 
 
 class TargetRules(UrlRules, Protocol):
@@ -84,9 +86,12 @@ def check_target(target: Mapping[str, Any], rules: TargetRules) -> None:
         _check_queue(target.get("queueUrl"), rules)
     elif kind == "handler":
         if not isinstance(name := target.get("name"), str) or not _HANDLER.fullmatch(name):
-            raise _wrong("target.name", name, "must have 1 to 64 letters, digits, '.', '-' or '_'")
+            raise _wrong("target.name", name, _NAME_RULE)
+    elif kind == "worker":
+        if not isinstance(queue := target.get("queue"), str) or not _WORKER_QUEUE.fullmatch(queue):
+            raise _wrong("target.queue", queue, _NAME_RULE)
     else:
-        raise _wrong("target.type", kind, f"must be one of {one_of(('handler', 'http', 'lambda', 'sqs'))}")
+        raise _wrong("target.type", kind, f"must be one of {one_of(('handler', 'http', 'lambda', 'sqs', 'worker'))}")
 
 
 def check_headers(headers: Mapping[str, Any], rules: TargetRules) -> None:

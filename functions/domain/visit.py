@@ -46,7 +46,11 @@ def decide_visit(
         lease = run.lease_expires_at
         if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= now:
             return Recover(slot, run)
-    due = tuple(hint for hint in waiting_hints(job) if hint.due_at <= now and hint not in sent)
+    due = tuple(
+        hint
+        for hint in waiting_hints(job)
+        if hint.due_at <= now and hint not in sent and not _waits_for_others(job, hint.slot_id)
+    )
     early = job.attention_at is not None and job.attention_at > now  # the index lags: its back-off is not over
     if due and (early or not feeding):
         return Drop("WATCHED" if early else "BACKLOG")
@@ -113,6 +117,12 @@ def is_still_due(job: Job, slot: str, run: ActiveRun) -> bool:
 
 def _is_next(job: Job, slot: str) -> bool:
     return job.next_slot is not None and slot == slot_id(job.next_slot)
+
+
+def _waits_for_others(job: Job, slot: str) -> bool:
+    """Whether the run is due but not ours to wake: whoever frees what it waits for does."""
+    run = job.runs.get(slot)
+    return run is not None and run.waits_for is not None
 
 
 def _run_of(job: Job, slot: str) -> ActiveRun:

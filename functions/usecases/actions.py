@@ -24,6 +24,8 @@ from functions.domain.ids import execution_id as attempt_id
 from functions.domain.ids import parse_execution_id
 from functions.domain.job import Job, RunState
 from functions.domain.lean import has_lean_run, may_end_lean
+from functions.domain.path import PathKind, path_of
+from functions.domain.step import step_of
 from functions.usecases.executor import follow
 from functions.usecases.history import recorded_execution
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
@@ -183,6 +185,8 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
         if isinstance(decided, Drop):
             return job if job.cancelled else load_job(services, job.id)
         disarm_replaced(services, decided)
+        for slot in decided.before.runs:
+            _stop(services, decided.before, slot)
         cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
         return cleared.job if isinstance(cleared, Applied) else decided.job
     raise UnavailableError("The job changed while it was being cancelled: try again.")
@@ -226,7 +230,21 @@ def cancel_execution(services: Services, caller: Caller, execution_id: str) -> E
         )
     )
     follow(services, job, stored, fence=run.fence)
+    if stored.status is ExecutionStatus.CANCELLED:
+        _stop(services, job, key.slot_id)
     return _ended_already(stored, execution_id)
+
+
+def _stop(services: Services, job: Job, slot: str) -> None:
+    """End the state machine's execution of a running attempt, best effort: its steps find the run gone in any case.
+
+    By the definition as it is now: one that runs in the machine since before a change goes on in vain.
+    """
+    run, definition = job.runs[slot], job.definition
+    if definition is None or run.state is not RunState.RUNNING:
+        return
+    if path_of(definition).kind is PathKind.STATE_MACHINE:
+        services.workflows.stop(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
 
 
 def _ended_already(execution: Execution | None, execution_id: str) -> Execution:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 
 from functions.domain.decision import Drop, Due, Expired, Resend, Wait
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, expired, judge
-from functions.domain.errors import UnavailableError
+from functions.domain.ending import decide_end, expired, judge, put_off
+from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.lean import decide_lean_end, fits_the_row, may_end_lean
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.usecases.services import Engine, Executor
+from functions.domain.path import PathKind, path_of
+from functions.domain.step import step_of
+from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.writing import Applied, apply, send
 
 _LOOKS = 3
 """Times an early hint waits and looks again before it is sent once more."""
+_BUSY_SECONDS = (5.0, 60.0)
+"""How long an attempt waits that the state machine had no room for, at random: it takes 300 starts a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class Handled:
     """Seconds from the instant the attempt was due to its start."""
 
 
-def handle_hint(executor: Executor, hint: Hint) -> Handled:
+def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a line a decision
     """Do what the hint names, if it is still due.
 
     Raises CorruptDefinitionError or UnavailableError, and whatever the platform raises: the message comes again.
@@ -61,6 +66,9 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
     slot = decision.write.starts
     started_at = decision.job.runs[slot].started_at
     lateness = None if started_at is None else started_at - _due_at(decision.before, slot)
+    way = path_of(decision.job.defined)
+    if way.kind is PathKind.STATE_MACHINE:
+        return Handled(way.reason, _hand_over(executor, decision.job, slot), lateness)
     return Handled(decision.write.reason, _execute(executor, decision.job, slot), lateness)
 
 
@@ -72,6 +80,47 @@ def _due_at(before: Job, slot: str) -> int:
 
 
 def _execute(executor: Executor, job: Job, slot: str) -> Execution:
+    return conclude(executor, job, called(executor, job, slot))
+
+
+def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
+    """Have the state machine run the attempt; the history row of one that was certainly not started.
+
+    One that may have been is the lease's matter.
+    """
+    run, definition = job.runs[slot], job.defined
+    try:
+        executor.workflows.start(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
+    except UnavailableError:
+        return None
+    except NotStartedError as error:
+        refusal = error
+    else:
+        return None
+    if refusal.busy:
+        now = executor.clock.now()
+        until = math.ceil(now + executor.uniform(*_BUSY_SECONDS))
+        over = definition.retry.is_over(slot_instant(slot), now=until)
+        mark = executor.new_write_id()
+        row = put_off(job.id, slot, run, "NOT_STARTED", until=None if over else until, now=now, write_id=mark)
+    else:
+        problem = ExecutionError(code="NOT_STARTED", message=f"The state machine did not take the attempt: {refusal}")
+        row = judged(executor, job, slot, TargetAnswer(status=ExecutionStatus.FAILED, error=problem))
+    execution = executor.history.record(row)
+    follow(executor, job, execution, fence=run.fence)
+    return execution
+
+
+def attempt(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None = None) -> Execution:
+    """Call the target of the running attempt and put its history row, which is the decision about it.
+
+    Returns the row that is stored. Raises CorruptDefinitionError.
+    """
+    return attempts.history.record(called(attempts, job, slot, timeout_seconds=timeout_seconds))
+
+
+def called(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None = None) -> Execution:
+    """Call the target, within the job's timeout unless another is given; what came of it, not yet recorded."""
     run, definition = job.runs[slot], job.defined
     invocation = Invocation(
         job_id=job.id,
@@ -81,24 +130,28 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution:
         attempt=run.attempt,
         scheduled_for=slot_instant(slot),
         payload=definition.payload,
-        timeout_seconds=definition.timeout_seconds,
+        timeout_seconds=timeout_seconds or definition.timeout_seconds,
     )
-    answer = _unreadable_payload(definition.payload) or executor.targets.call(invocation, dict(definition.target))
-    execution = judge(
+    answer = _unreadable_payload(definition.payload) or attempts.targets.call(invocation, dict(definition.target))
+    return judged(attempts, job, slot, answer)
+
+
+def judged(attempts: Attempts, job: Job, slot: str, answer: TargetAnswer) -> Execution:
+    """The history row for the answer to the running attempt, by the job's rules for retries."""
+    return judge(
         job.id,
         slot,
-        run,
+        job.runs[slot],
         answer,
-        policy=definition.retry,
-        now=executor.clock.now(),
-        write_id=executor.new_write_id(),
-        uniform=executor.uniform,
+        policy=job.defined.retry,
+        now=attempts.clock.now(),
+        write_id=attempts.new_write_id(),
+        uniform=attempts.uniform,
     )
-    return record_outcome(executor, job, execution)
 
 
-def record_outcome(engine: Engine, job: Job, execution: Execution) -> Execution:
-    """End an attempt as its owner, who alone calls this, and once; returns what is recorded of it.
+def conclude(engine: Engine, job: Job, execution: Execution) -> Execution:
+    """End an attempt as the one process that may: the one whose start won, once. Returns what is recorded of it.
 
     `job` is the row as the start left it.
     """

@@ -28,6 +28,10 @@ class ActiveExecution:
     started_at: float | None
     due_at: int | None
     """When a waiting one starts, epoch seconds; None while it waits for the run before it, or the job is paused."""
+    reason: str | None = None
+    """Why a waiting one was put off."""
+    deferrals: int = 0
+    deferred_for: str | None = None
 
     @property
     def id(self) -> str:
@@ -96,7 +100,10 @@ def _active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
         status=ExecutionStatus.RUNNING if running else ExecutionStatus.QUEUED,
         fence=run.fence,
         started_at=run.started_at,
-        due_at=None if job.holds(run) else run.due_at,
+        due_at=None if job.holds(run) or run.waits_for is not None else run.due_at,
+        reason=None if running else run.deferred_for,
+        deferrals=run.deferrals,
+        deferred_for=run.deferred_for,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from functions.domain import ids
 from functions.domain.retry import Uniform
-from functions.ports import Clock, IdempotencyKeys, JobStore, Owners, RunHistory, Targets, Timetable
+from functions.ports import Clock, IdempotencyKeys, JobStore, Owners, RunHistory, Targets, Timetable, Workflows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +28,21 @@ class Services(Engine):
 
     idempotency: IdempotencyKeys
     owners: Owners
+    workflows: Workflows
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Executor(Engine):
-    """What executing an attempt needs besides."""
+class Attempts(Engine):
+    """What calling a target, and recording what came of it, needs besides."""
 
     targets: Targets
     uniform: Uniform = random.uniform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor(Attempts):
+    """What starting an attempt needs besides."""
+
+    workflows: Workflows

@@ -46,6 +46,8 @@ Examples:
 
 `gnomon jobs create --name remind --in 90 --handler echo --payload @mail.json --tag mail`
 
+`gnomon jobs create --name render --cron '@hourly' --worker reports --timeout 30m`
+
 `gnomon jobs create --file job.json`
 """
 
@@ -80,6 +82,9 @@ def create(  # noqa: PLR0913 - each is a flag of the command
         str | None, typer.Option("--lambda", metavar="NAME", help="A Lambda function.", rich_help_panel=_WHAT)
     ] = None,
     sqs: Annotated[str | None, typer.Option(metavar="URL", help="An SQS queue.", rich_help_panel=_WHAT)] = None,
+    worker: Annotated[
+        str | None, typer.Option(metavar="QUEUE", help="Whichever worker polls this queue.", rich_help_panel=_WHAT)
+    ] = None,
     payload: Annotated[
         str | None, typer.Option(metavar="JSON|@file", help="What the target receives.", rich_help_panel=_HOW)
     ] = None,
@@ -94,6 +99,24 @@ def create(  # noqa: PLR0913 - each is a flag of the command
     jitter: Annotated[float | None, typer.Option(help="Share of a delay that is random.", rich_help_panel=_HOW)] = None,
     timeout: Annotated[
         str | None, typer.Option(metavar="SECONDS", help="Longest time an attempt may take.", rich_help_panel=_HOW)
+    ] = None,
+    callback: Annotated[
+        bool, typer.Option("--callback", help="The outcome comes by a later call.", rich_help_panel=_HOW)
+    ] = False,
+    orchestrated: Annotated[
+        bool, typer.Option("--orchestrated", help="Each attempt in a state machine.", rich_help_panel=_HOW)
+    ] = False,
+    break_after: Annotated[
+        int | None,
+        typer.Option(
+            metavar="FAILURES", help="Open the target's circuit after so many in a row.", rich_help_panel=_HOW
+        ),
+    ] = None,
+    concurrency_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Shares --max-concurrency with its jobs.", rich_help_panel=_HOW)
+    ] = None,
+    max_concurrency: Annotated[
+        int | None, typer.Option(help="Executions of the key at a time.", rich_help_panel=_HOW)
     ] = None,
     priority: Annotated[Priority | None, typer.Option(help="Which queue it takes.", rich_help_panel=_HOW)] = None,
     overlap: Annotated[
@@ -125,6 +148,11 @@ def create(  # noqa: PLR0913 - each is a flag of the command
             "description": description,
             "retryConfig": retry,
             "timeoutSeconds": _seconds(timeout, "--timeout"),
+            "completion": "callback" if callback else None,
+            "orchestrated": orchestrated or None,
+            "circuitBreaker": None if break_after is None else {"failureThreshold": break_after},
+            "concurrencyKey": concurrency_key,
+            "maxConcurrency": max_concurrency,
             "priority": priority,
             "overlapPolicy": overlap,
             "misfirePolicy": misfire,
@@ -132,7 +160,7 @@ def create(  # noqa: PLR0913 - each is a flag of the command
             "tags": tag,
         }
     )
-    others = (cron, every, at, in_, timezone, http, method, handler, lambda_, sqs, payload)
+    others = (cron, every, at, in_, timezone, http, method, handler, lambda_, sqs, worker, payload)
     if file is not None:
         if policies or any(value is not None for value in others):
             raise UsageError("--file is the whole job.", advice="Write the other flags' values into the file.")
@@ -141,7 +169,7 @@ def create(  # noqa: PLR0913 - each is a flag of the command
         raise UsageError("The job needs --name.", advice="For example --name nightly-report; or give --file job.json.")
     else:
         when = job_body.schedule(cron=cron, every=every, at=at, in_=in_, timezone=timezone, now=session.now())
-        what = job_body.target(http=http, method=method, handler=handler, lambda_=lambda_, sqs=sqs)
+        what = job_body.target(http=http, method=method, handler=handler, lambda_=lambda_, sqs=sqs, worker=worker)
         body = {**policies, "schedule": when, "target": what}
         if payload is not None:
             body["payload"] = job_body.payload(payload)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from gnomon.local.places import Place
 
 HEALTH_SECONDS = 30
-EXECUTOR, DEAD_LETTERS = "ExecutorFunction", "DeadLettersFunction"
+EXECUTOR, DEAD_LETTERS, LIFECYCLE = "ExecutorFunction", "DeadLettersFunction", "LifecycleFunction"
 """Outputs of the stack: the functions on the way of every run."""
 
 
 def start_functions(client: LambdaClient, outputs: dict[str, str], where: Place) -> None:
     """Have the functions on a run's way imported and connected; raises LocalError with what one of them said."""
-    events = {EXECUTOR: _batch(_hint_for_nobody()), DEAD_LETTERS: {"Records": []}}
+    events = {EXECUTOR: _batch(_hint_for_nobody()), DEAD_LETTERS: {"Records": []}, LIFECYCLE: {"Records": []}}
     with ThreadPoolExecutor() as threads:
         answers = list(threads.map(lambda item: _invoke(client, outputs[item[0]], item[1]), events.items()))
     for name, answer in zip(events, answers, strict=True):

@@ -47,7 +47,13 @@ def test_cron_is_read_by_croniter_only_when_there_is_one(handler: str) -> None:
     assert belonging(loaded(handler), ("croniter",)) == []
 
 
-@pytest.mark.parametrize("handler", ["sweep", "dead_letters", "api"])
+def test_events_are_modelled_where_they_are_told() -> None:
+    assert belonging(loaded("lifecycle"), ("functions.events",))
+    assert belonging(loaded("lifecycle"), ("aws_lambda_powertools.event_handler", "functions.api")) == []
+    assert [name for name in INIT if belonging(loaded(name), ("functions.events",))] == ["lifecycle"]
+
+
+@pytest.mark.parametrize("handler", ["sweep", "dead_letters", "api", "lifecycle"])
 def test_batches_and_targets_belong_to_the_executor(handler: str) -> None:
     only = ("aws_lambda_powertools.utilities.batch", "functions.adapters.http_target", "functions.usecases.executor")
 

@@ -14,6 +14,7 @@ FUNCTIONS = {
     "Sweep": settings.SweepSettings,
     "Jobs": settings.JobsSettings,
     "DeadLetters": settings.DeadLettersSettings,
+    "Lifecycle": settings.LifecycleSettings,
 }
 
 

@@ -12,11 +12,13 @@ from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.adapters.eventbridge import EventBridgeBus
 from functions.adapters.sqs_dead_letters import SqsDeadLetters
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from tests.fakes import (
     FakeClock,
     FakeDeadLetters,
+    FakeEventBus,
     FakeTimetable,
     InMemoryHistory,
     InMemoryIdempotencyKeys,
@@ -46,7 +48,7 @@ def platform(request: pytest.FixtureRequest) -> Iterator[Aws | None]:
 def faults(platform: Aws | None) -> Faults:
     faults = Faults()
     if platform is not None:
-        for client in (platform.dynamodb, platform.sqs, platform.scheduler):
+        for client in (platform.dynamodb, platform.sqs, platform.scheduler, platform.events):
             faults.watch(client)
     return faults
 
@@ -108,6 +110,13 @@ def dead_letters(platform: Aws | None, faults: Faults) -> Any:
     if platform is None:
         return FakeDeadLetters(faults=faults)
     return SqsDeadLetters(platform.sqs, platform.dead_letter_queue_url)
+
+
+@pytest.fixture
+def event_bus(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return FakeEventBus(faults=faults)
+    return EventBridgeBus(platform.events, platform.event_bus)
 
 
 @pytest.fixture

@@ -33,7 +33,15 @@ def full_job(**changes: Any) -> Any:
             "runs": MappingProxyType(
                 {
                     f"{NOW + 60}": make_run(fence=9, started_at=NOW + 60.125, started_by="w-40", manual=True),
-                    f"{NOW}mabcdefgh": make_run(state=RunState.WAITING, attempt=2, due_at=NOW + 90),
+                    f"{NOW}mabcdefgh": make_run(
+                        state=RunState.WAITING,
+                        attempt=2,
+                        due_at=NOW + 90,
+                        waits_for="worker:team-a/reports",
+                        deferrals=3,
+                        deferred_for="WAITS_FOR_WORKER",
+                        deferred_at=NOW + 80,
+                    ),
                     f"{NOW + 61}": make_run(state=RunState.QUEUED),
                 }
             ),
@@ -419,3 +427,39 @@ def definition_rows(jobs: Any, platform: Any) -> list[str]:
         return [name for _, name in jobs.definitions]
     items = platform.dynamodb.scan(TableName=platform.jobs_table)["Items"]
     return [item["S"]["S"] for item in items if item["S"]["S"] != "S"]
+
+
+def waiting_job(since: int, *, what: str = "key:team-a/db", **changes: Any) -> Any:
+    run = make_run(state=RunState.WAITING, due_at=since, waits_for=what, deferrals=1, deferred_at=since)
+    return make_job(id=new_id(), runs=MappingProxyType({f"{since}": run}), **changes)
+
+
+def waiting_for(jobs: Any, what: str, *, limit: int = 10) -> list[str]:
+    """Ids over all shards, in the order of their places."""
+    places = [place for shard in range(jobs.waiting_shards) for place in jobs.waiting_for(what, shard, limit=limit)]
+    return [job_id for _, job_id in sorted(places)]
+
+
+def test_jobs_that_wait_for_the_same_come_by_priority_then_longest_first(jobs):
+    late, early = jobs.create(waiting_job(NOW + 2)), jobs.create(waiting_job(NOW + 1))
+    low = jobs.create(waiting_job(NOW, priority=Priority.LOW))
+    high = jobs.create(waiting_job(NOW + 3, priority=Priority.HIGH))
+    jobs.create(waiting_job(NOW, what="key:team-b/db"))
+
+    assert waiting_for(jobs, "key:team-a/db") == [high.id, early.id, late.id, low.id]
+
+
+def test_a_job_is_no_longer_found_once_it_waits_no_more_or_is_paused(jobs):
+    started, paused = jobs.create(waiting_job(NOW)), jobs.create(waiting_job(NOW))
+
+    jobs.save(started, replace(started, write_id="w2", runs=MappingProxyType({f"{NOW}": make_run()})))
+    jobs.save(paused, replace(paused, write_id="w3", paused=True))
+
+    assert waiting_for(jobs, "key:team-a/db") == []
+
+
+def test_a_shard_hands_out_no_more_than_asked_for(jobs):
+    for since in range(NOW, NOW + 12):
+        jobs.create(waiting_job(since))
+
+    assert all(len(jobs.waiting_for("key:team-a/db", shard, limit=2)) <= 2 for shard in range(jobs.waiting_shards))

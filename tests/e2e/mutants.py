@@ -15,6 +15,7 @@ OUTPUTS = {
     "sweep": "SweepFunction",
     "jobs": "JobsFunction",
     "dead_letters": "DeadLettersFunction",
+    "lifecycle": "LifecycleFunction",
 }
 """By the functions' names in infra.grants."""
 

@@ -18,6 +18,7 @@ from tests.e2e.letters import Letters
 from tests.e2e.mutants import OUTPUTS
 from tests.e2e.people import People
 from tests.e2e.stack import Api, Aws, Stack, job_body, once, unique, until
+from tests.e2e.subscriber import Subscriber
 from tests.e2e.target import Endpoint
 from tests.e2e.user_function import make_function, remove_function
 
@@ -258,16 +259,34 @@ class Smoke:
         (letter,) = until(lambda: letters.of(job_id, wait=0), seconds=SOON, hint="a dead letter")
         assert letter["jobName"] == "doomed"
 
-    def keeps_the_unreadable(self) -> None:
-        keys = {"jobId": {"S": unique("job")}}
+    def keeps_the_unreadable(self, function: str = "dead_letters", key: dict[str, Any] | None = None) -> None:
+        keys = {"jobId": {"S": unique("job")}, **(key or {})}
         record = {"eventID": "1", "eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": keys}}
         answer = self.aws.functions.invoke(
-            FunctionName=self.stack.outputs[OUTPUTS["dead_letters"]], Payload=json.dumps({"Records": [record]})
+            FunctionName=self.stack.outputs[OUTPUTS[function]], Payload=json.dumps({"Records": [record]})
         )
-        assert "FunctionError" not in answer, "dead_letters: an unreadable record is not kept"
+        assert "FunctionError" not in answer, f"{function}: an unreadable record is not kept"
         url = self.stack.outputs["UnreadableQueueUrl"]
         messages = self.aws.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
         assert any(keys["jobId"]["S"] in message["Body"] for message in messages), "nothing was kept"
+
+    # The events
+
+    def tells_an_end(self) -> None:
+        subscriber = self.subscriber  # listens from here on
+        path = self.create(schedule=once(0), target=self.endpoint.target("404"))
+        events = subscriber.story(path.rpartition("/")[2], "job.permanently_failed", seconds=SOON)
+        assert events[-1]["errorCode"] == "HTTP_404", "lifecycle: an end is told without its error"
+
+    def tells_the_name(self) -> None:
+        """Of a job whose definition has a row of its own."""
+        subscriber = self.subscriber  # listens from here on
+        path = self.create(description="x" * 900)
+        [event] = subscriber.story(path.rpartition("/")[2], "job.scheduled", seconds=SOON)
+        assert "jobName" in event, "lifecycle: a name is not read"
+
+    def keeps_the_unreadable_of_jobs(self) -> None:
+        self.keeps_the_unreadable("lifecycle", {"S": {"S": "S"}})
 
     # What they stand on
 
@@ -291,6 +310,10 @@ class Smoke:
         return DynamoDbHistory(self.aws.dynamodb, self.stack.outputs["ExecutionsTable"], retention_days=30)
 
     @cached_property
+    def subscriber(self) -> Subscriber:
+        return Subscriber(self.stack, self.aws)
+
+    @cached_property
     def function(self) -> str:
         """A function of the user's, under a name that the stage allows."""
         return make_function(self.aws)
@@ -300,6 +323,9 @@ class Smoke:
         for path in self.made:
             self.api.call("DELETE", path, role="admin")
         self.made.clear()
+        if "subscriber" in self.__dict__:
+            self.subscriber.close()
+            del self.subscriber
         if "function" in self.__dict__:
             remove_function(self.aws, self.function)
 
@@ -362,6 +388,12 @@ CHECKS: dict[str, dict[str, Check]] = {
         "ReadJob": Smoke.announces_a_dead_letter,
         "Announce": Smoke.announces_a_dead_letter,
         "KeepUnreadable": Smoke.keeps_the_unreadable,
+    },
+    "lifecycle": {
+        "ReadJob": Smoke.tells_the_name,
+        "ReadExecution": Smoke.tells_an_end,
+        "PutEvents": Smoke.tells_an_end,
+        "KeepUnreadable": Smoke.keeps_the_unreadable_of_jobs,
     },
     "jobs": {},
 }

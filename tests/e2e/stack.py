@@ -68,11 +68,13 @@ class Aws:
 
         self.cognito = client("cognito-idp")
         self.dynamodb = client("dynamodb")
+        self.events = client("events")
         self.functions = client("lambda")
         self.iam = client("iam")
         self.scheduler = client("scheduler")
         self.secrets = client("secretsmanager")
         self.sqs = client("sqs")
+        self.states = client("stepfunctions")
 
 
 class Api:

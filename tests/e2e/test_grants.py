@@ -51,6 +51,7 @@ def test_deployed_role_has_the_grants_and_no_more(stack: Stack, aws: Aws, functi
         ("executor", "RecordExecution"),
         ("sweep", "ReadExecution"),
         ("dead_letters", "Announce"),
+        ("lifecycle", "PutEvents"),
     ],
 )
 def test_missing_grant_is_noticed(stack: Stack, aws: Aws, smoke: Smoke, function: str, grant: str) -> None:

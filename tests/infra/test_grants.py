@@ -81,6 +81,17 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "dynamodb:ListStreams": {"*"},
         "sqs:SendMessage": {"Queues/DeadLetters.Arn", "Queues/Unreadable.Arn"},
     },
+    "Lifecycle": {
+        "kms:Decrypt": {KEY},
+        "kms:DescribeKey": {KEY},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:DescribeStream": {"Storage/Jobs.StreamArn"},
+        "dynamodb:GetRecords": {"Storage/Jobs.StreamArn"},
+        "dynamodb:GetShardIterator": {"Storage/Jobs.StreamArn"},
+        "dynamodb:ListStreams": {"*"},
+        "events:PutEvents": {"Events/Bus.Arn"},
+        "sqs:SendMessage": {"Queues/Unreadable.Arn"},
+    },
 }
 
 
@@ -168,6 +179,7 @@ def test_the_key_is_used_through_its_services_only(template: Template) -> None:
         "Executor": {"dynamodb", "secretsmanager"},
         "Sweep": {"dynamodb"},
         "DeadLetters": {"dynamodb"},
+        "Lifecycle": {"dynamodb"},
     }
 
 

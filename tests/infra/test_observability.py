@@ -13,6 +13,8 @@ def test_what_loses_or_delays_jobs_raises_an_alarm(template: Template) -> None:
         "HintsGetLost",
         "ExecutorFails",
         "DeadLettersFails",
+        "LifecycleFails",
+        "EventsWait",
         "HighRunsWait",
         "NormalRunsWait",
         "LowRunsWait",

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from tests.infra.synthesized import Template
@@ -92,3 +94,24 @@ def test_runs_that_failed_for_good_are_announced_from_the_stream(template: Templ
     assert mapping["StartingPosition"] == "TRIM_HORIZON"
     (pattern,) = mapping["FilterCriteria"]["Filters"]
     assert '"NewImage": {"dl": {"S": [{"exists": true}]}}' in pattern["Pattern"]
+
+
+def test_every_change_of_a_state_row_is_told_from_the_stream(template: Template) -> None:
+    mapping = template.properties("Functions/TakeChanges")
+
+    assert mapping["EventSourceArn"] == "Storage/Jobs.StreamArn"
+    assert mapping["FunctionName"] == "Functions/Lifecycle/Function"
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["BisectBatchOnFunctionError"] is True
+    assert mapping["MaximumRetryAttempts"] > 0
+    assert mapping["DestinationConfig"] == {"OnFailure": {"Destination": "Queues/Unreadable.Arn"}}
+    assert mapping["StartingPosition"] == "TRIM_HORIZON"
+    assert mapping.get("ParallelizationFactor", 1) == 1
+    (pattern,) = mapping["FilterCriteria"]["Filters"]
+    expected = {"eventName": ["INSERT", "MODIFY"], "dynamodb": {"Keys": {"S": {"S": ["S"]}}}}
+    assert json.loads(pattern["Pattern"]) == expected
+
+
+def test_there_is_one_bus_and_nothing_listens_by_itself(template: Template) -> None:
+    assert set(template.of_type("AWS::Events::EventBus")) == {"Events/Bus"}
+    assert template.of_type("AWS::Events::Rule") == {}

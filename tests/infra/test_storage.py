@@ -12,7 +12,11 @@ KEYS = {
     "Coordination": [("kind", "HASH"), ("name", "RANGE")],
 }
 INDEXES = {
-    "Jobs": {"attention": [("as", "HASH"), ("at", "RANGE")], "owner": [("ow", "HASH"), ("oc", "RANGE")]},
+    "Jobs": {
+        "attention": [("as", "HASH"), ("at", "RANGE")],
+        "owner": [("ow", "HASH"), ("oc", "RANGE")],
+        "waiting": [("wp", "HASH"), ("ws", "RANGE")],
+    },
     "Executions": {"dead": [("dl", "HASH"), ("ca", "RANGE")]},
     "Idempotency": {},
     "Coordination": {},

@@ -30,7 +30,7 @@ from functions.domain.execution import ExecutionStatus
 from functions.domain.hint import read_hint
 from functions.domain.instants import rfc3339
 from functions.domain.job import JobStatus
-from functions.handlers import api, dead_letters, executor, jobs, sweep
+from functions.handlers import api, dead_letters, executor, jobs, lifecycle, sweep
 from tests.api_client import Api
 from tests.conftest import REGION, Aws
 from tests.contract.conftest import make_timetable
@@ -44,7 +44,14 @@ if TYPE_CHECKING:
 CONTEXT: Any = SimpleNamespace(
     aws_request_id="5f1d2c3b-4a59-4687-9a0b-1c2d3e4f5061", get_remaining_time_in_millis=lambda: 30_000
 )
-CACHED = (bootstrap.api, bootstrap.executor, bootstrap.sweeper, bootstrap.dead_letters, bootstrap._client)
+CACHED = (
+    bootstrap.api,
+    bootstrap.executor,
+    bootstrap.sweeper,
+    bootstrap.dead_letters,
+    bootstrap.lifecycle,
+    bootstrap._client,
+)
 
 
 @pytest.fixture
@@ -73,6 +80,7 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         "WEBHOOK_SECRET_ARN": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:webhook",
         "DEAD_LETTER_QUEUE_URL": aws.dead_letter_queue_url,
         "UNREADABLE_QUEUE_URL": unreadable,
+        "EVENT_BUS": aws.event_bus,
         "POWERTOOLS_SERVICE_NAME": "test",
         "AWS_DEFAULT_REGION": REGION,
         "AWS_ACCESS_KEY_ID": "test",
@@ -249,6 +257,50 @@ class TestDeadLetters:
         assert len(received(aws, aws.dead_letter_queue_url)) == 1
 
 
+class TestLifecycle:
+    """events/jobs-stream.json: a run of a job ended well."""
+
+    def test_a_change_of_a_job_is_on_the_bus(self, aws: Aws) -> None:
+        assert lifecycle.handler(sample("jobs-stream"), CONTEXT) == {"batchItemFailures": []}
+        [body] = received(aws, aws.subscriber_url)
+        event = json.loads(body)
+        assert event["detail-type"] == "job.completed"
+        assert event["detail"]["id"] == f"{JOB_ID}:42:0"
+        assert event["detail"]["jobName"] == DEFINITION.name
+
+    def test_how_an_attempt_ended_is_read_from_history(self, aws: Aws, history: DynamoDbHistory) -> None:
+        slot = str(NOW + 600)
+        history.record(replace(FAILED_EXECUTION, slot_id=slot, attempt=1))
+        lifecycle.handler(sample("jobs-stream"), CONTEXT)
+        [body] = received(aws, aws.subscriber_url)
+        detail = json.loads(body)["detail"]
+        assert (detail["eventType"], detail["errorCode"]) == ("job.permanently_failed", "HTTP_503")
+
+    def test_a_record_that_cannot_be_read_holds_nobody_up(self, aws: Aws, unreadable: str) -> None:
+        event = sample("jobs-stream")
+        broken = json.loads(json.dumps(event["Records"][0]))
+        del broken["dynamodb"]["NewImage"]["ca"]
+        event["Records"].insert(0, broken)
+        assert lifecycle.handler(event, CONTEXT) == {"batchItemFailures": []}
+        assert len(received(aws, aws.subscriber_url)) == 1
+        [kept] = received(aws, unreadable)
+        assert json.loads(kept)["keys"] == broken["dynamodb"]["Keys"]
+
+    def test_definitions_and_what_expired_are_no_events(self, aws: Aws, unreadable: str) -> None:
+        [record] = sample("jobs-stream")["Records"]
+        definition = json.loads(json.dumps(record))
+        definition["dynamodb"]["Keys"]["S"] = {"S": "D#3#AbCdEfGhIjKl"}
+        expired = {**record, "eventName": "REMOVE"}
+        assert lifecycle.handler({"Records": [definition, expired]}, CONTEXT) == {"batchItemFailures": []}
+        assert received(aws, aws.subscriber_url) == received(aws, unreadable) == []
+
+    def test_what_the_bus_refuses_comes_again(self, aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("EVENT_BUS", "a bus that is not there")
+        hurried: Any = SimpleNamespace(aws_request_id="1", get_remaining_time_in_millis=lambda: 10_100)
+        answer = lifecycle.handler(sample("jobs-stream"), hurried)
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "400000000000000001"}]}
+
+
 def test_the_api_and_the_jobs_function_answer_their_samples() -> None:
     assert api.handler(sample("api-health"), CONTEXT)["statusCode"] == 200
     assert json.loads(jobs.handler(sample("jobs"), CONTEXT)["result"])["payload"] == sample("jobs")["payload"]
@@ -303,6 +355,8 @@ READ_HERE = {
     "hints-batch",
     "history-stream",
     "jobs",
+    "jobs-stream",
+    "lifecycle-v1",
     "row-definition-v1",
     "row-execution-v1",
     "row-gap-v1",

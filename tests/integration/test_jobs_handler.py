@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from functions.adapters.lambda_target import INVOKE_CONFIG, LambdaTarget
+from functions.adapters.lambda_target import LambdaTarget, invoke_config
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.handlers import jobs
 from tests.receiver import Exchange, receiving
@@ -59,7 +59,7 @@ def call_handler(
             aws_access_key_id="test",
             aws_secret_access_key="test",
             endpoint_url=f"http://127.0.0.1:{receiver.port}",
-            config=INVOKE_CONFIG,
+            config=invoke_config(60),
         )
         try:
             target = LambdaTarget(client, jobs_function="jobs", clock=SystemClock())

@@ -12,6 +12,7 @@ from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.ids import slot_id
 from functions.domain.job import ActiveRun, Job, RunState
 from tests.simulation.slots import slots_between
+from tests.telling import Heard
 
 if TYPE_CHECKING:
     from tests.simulation.actors import Actor
@@ -104,6 +105,8 @@ class Life:
     ended: dict[str, Execution] = field(default_factory=dict)
     """Slot to the final execution that the row followed or will."""
     quarantined: bool = False
+    heard: Heard = field(default_factory=Heard)
+    """What its writes told the world."""
 
     @property
     def period(self) -> Period:

@@ -18,8 +18,11 @@ from tests.simulation.life import Life, Violation, decided, delays, new_period, 
 from tests.simulation.punctuality import Punctuality
 from tests.simulation.refusals import refuses, shown
 from tests.simulation.rows import check_row, check_step, must
+from tests.telling import ToldWrongError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.simulation.actors import Actor, Weather
     from tests.simulation.world import World
 
@@ -79,6 +82,14 @@ class Judge:
             for slot, run in row.runs.items()
         )
         self.time.changed(life, before, row, actor, now, woken=woken)
+        self._tell(lambda: life.heard.hear(before, row, now, lambda slot, attempt: life.history.get((slot, attempt))))
+
+    @staticmethod
+    def _tell(listen: Callable[[], None]) -> None:
+        try:
+            listen()
+        except ToldWrongError as wrong:
+            raise Violation("events tell what happened", str(wrong)) from wrong
 
     def _rescheduled(self, life: Life, row: Job, actor: Actor) -> bool:
         document = row.definition.document if row.definition is not None else life.period.document
@@ -317,6 +328,7 @@ class Judge:
             known = (last.slot_id, last.attempt) in life.history or last.outcome is Outcome.SKIPPED
             must(known, "a final state is in history", life, last)
         self._every_slot(life)
+        self._tell(lambda: life.heard.check(row, life.history.values(), life.gaps.values()))
 
     def _every_slot(self, life: Life) -> None:
         """Slots of each schedule while it was surely in force: run or skipped, or still to come."""

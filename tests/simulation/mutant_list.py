@@ -107,8 +107,8 @@ MUTANTS = [
         "an own write is known by the row's last mark alone (V5)",
         (
             "usecases/writing.py",
-            "    return current.revised_by == mark or any",
-            "    return current.write_id == mark and any",
+            "    if current.revised_by == mark or (current",
+            "    return current.write_id == mark\n    if current.revised_by == mark or (current",
         ),
     ),
     m(
@@ -555,6 +555,27 @@ MUTANTS = [
         "stars follow the clocks",
         "expressions with a star run once in the repeated hour",
         ("domain/cron.py", "        self._elapsed = fields.elapsed\n", "        self._elapsed = False\n"),
+    ),
+    # --- lifecycle events ---
+    m(
+        "skips told whole",
+        "a gap that grew is told from its beginning again",
+        ("domain/events.py", "count=gap.count - old.count", "count=gap.count"),
+    ),
+    m(
+        "quarantine untold",
+        "a slot that is quarantined before it was in the row is told nobody",
+        ("domain/events.py", "    passed = _ended_unstarted(change.before, change.after)\n", "    passed = None\n"),
+    ),
+    m(
+        "last ends untold",
+        "only attempts that are followed by another end for the world",
+        ("domain/events.py", "        if new is None or (old", "        if new is not None and (old"),
+    ),
+    m(
+        "outcome by the last run",
+        "an end is told as the row's last run says, not as its own history row",
+        ("domain/events.py", "    if row is not None:\n        outcome", "    if row is None:\n        outcome"),
     ),
 ]
 

@@ -17,10 +17,7 @@ from functions.domain.hint import Hint
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
-from tests.fakes import (
-    InMemoryIdempotencyKeys,
-    InMemoryOwners,
-)
+from tests.fakes import FakeClock, FakeWorkflows, InMemoryIdempotencyKeys, InMemoryOwners
 from tests.faults import Crash
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
 from tests.simulation.ports import ActorClock, SimHistory, SimJobs, SimTargets, SimTimetable, StepFaults
@@ -63,6 +60,7 @@ class World:
         self.timetable = SimTimetable(self)
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
+        self.workflows = FakeWorkflows(FakeClock(), faults=StepFaults(self))
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
         self.trace: Callable[[str], None] | None = None
@@ -229,13 +227,16 @@ class World:
         }
 
     def executor(self, actor: Actor) -> Executor:
-        return Executor(**self.engine_ports(actor), targets=SimTargets(self), uniform=actor.choose.uniform)
+        return Executor(
+            **self.engine_ports(actor), targets=SimTargets(self), uniform=actor.choose.uniform, workflows=self.workflows
+        )
 
     def services(self, actor: Actor) -> Services:
         return Services(
             **self.engine_ports(actor),
             idempotency=self.idempotency,
             owners=self.owners,
+            workflows=self.workflows,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )

@@ -12,6 +12,9 @@ from functions.settings import TargetRules
 from tests.api_client import Api, make_body
 from tests.factories import NOW
 
+WORKER = {"type": "worker", "queue": "reports"}
+HANDLER = {"type": "handler", "name": "echo"}
+
 
 def refused(field: str, **changes: Any) -> str:
     """The message for the field that makes this body invalid."""
@@ -23,7 +26,7 @@ def refused(field: str, **changes: Any) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    ["id", "status", "Name", "retries", "completion", "circuitBreaker", "dependsOn", "approval", "orchestrated", ""],
+    ["id", "status", "Name", "retries", "dependsOn", "approval", ""],
 )
 def test_unknown_fields_are_named(name: str) -> None:
     assert refused(name, **{name: "x"}).endswith("is not a known field")
@@ -35,13 +38,48 @@ def test_unknown_fields_inside_are_named() -> None:
     refused("retryConfig.retries", retryConfig={"retries": 1})
 
 
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"timeoutSeconds": 841}, "timeoutSeconds", ["841", "840"]),
+        ({"timeoutSeconds": 841, "completion": "callback", "target": HANDLER}, "timeoutSeconds", ["841", "840"]),
+        ({"completion": "callback", "target": WORKER}, "completion", ["worker"]),
+        ({"completion": "callback", "orchestrated": True}, "orchestrated", ["callback"]),
+        ({"orchestrated": True, "target": WORKER}, "orchestrated", ["worker"]),
+        ({"circuitBreaker": {"openSeconds": 5}, "target": WORKER}, "circuitBreaker", ["worker"]),
+        ({"concurrencyKey": "db"}, "maxConcurrency", ["required", "concurrencyKey"]),
+        ({"maxConcurrency": 3}, "concurrencyKey", ["required", "maxConcurrency"]),
+    ],
+)
+def test_what_fields_of_execution_say_of_each_other(changes: dict[str, Any], field: str, words: list[str]) -> None:
+    message = refused(field, **changes)
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"timeoutSeconds": 840},
+        {"timeoutSeconds": 86_400, "target": WORKER},
+        {"timeoutSeconds": 86_400, "completion": "callback"},
+        {"completion": "callback", "target": HANDLER},
+        {"orchestrated": True, "circuitBreaker": {}},
+        {"concurrencyKey": "db", "maxConcurrency": 3},
+    ],
+)
+def test_fields_of_execution_that_go_together(changes: dict[str, Any]) -> None:
+    reply = Api().post("/v1/jobs", make_body(**changes))
+    assert reply.status == 201, reply.text
+    assert {name: reply.json[name] for name in changes} == changes
+
+
 def test_every_wrong_field_is_named_at_once() -> None:
-    reply = Api().post("/v1/jobs", {"name": 3, "schedule": {"type": "cron"}, "timeoutSeconds": 61, "x": 1})
+    reply = Api().post("/v1/jobs", {"name": 3, "schedule": {"type": "cron"}, "timeoutSeconds": 86_401, "x": 1})
     assert reply.fields == {
         "name": "3 is not a string",
         "schedule.expression": "is required",
         "target": "is required",
-        "timeoutSeconds": "61 is over the limit of 60",
+        "timeoutSeconds": "86401 is over the limit of 86400",
         "x": "is not a known field",
     }
     assert reply.message.startswith("name: 3 is not a string; ")
@@ -54,7 +92,10 @@ RANGES: list[tuple[str, str, float, float]] = [
     ("retryConfig", "multiplier", 1, 10),
     ("retryConfig", "jitter", 0, 1),
     ("retryConfig", "retryWindowSeconds", 1, 31_536_000),
-    ("", "timeoutSeconds", 1, 60),
+    ("", "timeoutSeconds", 1, 840),
+    ("circuitBreaker", "failureThreshold", 1, 1_000),
+    ("circuitBreaker", "openSeconds", 1, 3_600),
+    ("circuitBreaker", "successThreshold", 1, 100),
     ("", "misfireGraceSeconds", 1, 86_400),
     ("", "maxRuns", 1, 1_000_000_000),
 ]
@@ -145,7 +186,8 @@ def test_limits_of_a_schedule_are_checked(limits: dict[str, Any], field: str) ->
 @pytest.mark.parametrize(
     ("target", "field"),
     [
-        ({"type": "worker", "queue": "a"}, "target"),
+        ({"type": "worker", "queue": "a b"}, "target.queue"),
+        ({"type": "fax", "number": "1"}, "target"),
         ({"type": "http", "url": "http://example.com/"}, "target.url"),
         ({"type": "http", "url": "https://10.0.0.1/"}, "target.url"),
         ({"type": "http", "url": "https://user:pw@example.com/"}, "target.url"),

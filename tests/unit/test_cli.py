@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gnomon.cli import app
+from gnomon.display import what
 from tests.unit.api_server import ApiServer, refusal
 
 if TYPE_CHECKING:
@@ -93,6 +95,11 @@ def test_create_sends_what_the_flags_say_and_nothing_else(api: ApiServer, shell:
             {"type": "cron", "expression": "@daily"},
             {"type": "sqs", "queueUrl": "https://sqs/1/gnomon-q"},
         ),
+        (
+            ["--every", "1d", "--worker", "reports"],
+            {"type": "interval", "everySeconds": 86_400},
+            {"type": "worker", "queue": "reports"},
+        ),
     ],
 )
 def test_each_kind_of_schedule_and_target(
@@ -100,6 +107,26 @@ def test_each_kind_of_schedule_and_target(
 ) -> None:
     assert shell("jobs", "create", "--name", "x", *flags).exit_code == 0
     assert api.requests[0].body == {"name": "x", "schedule": schedule, "target": target}
+
+
+def test_flags_of_how_an_attempt_runs(api: ApiServer, shell: Shell) -> None:
+    flags = ["--break-after", "3", "--concurrency-key", "db", "--max-concurrency", "2", "--timeout", "2m"]
+    assert shell("jobs", "create", "--name", "x", "--every", "60", "--http", "https://a.b", *flags).exit_code == 0
+    for flag in ("--callback", "--orchestrated"):
+        assert shell("jobs", "create", "--name", "x", "--every", "60", "--handler", "h", flag).exit_code == 0
+    limits = {"circuitBreaker": {"failureThreshold": 3}, "concurrencyKey": "db", "maxConcurrency": 2}
+    first, callback, orchestrated = (request.body for request in api.requests)
+    assert first.items() >= {**limits, "timeoutSeconds": 120}.items()
+    assert (callback["completion"], orchestrated["orchestrated"]) == ("callback", True)
+    assert "orchestrated" not in callback
+
+
+def test_an_attempt_that_was_put_off_says_why() -> None:
+    now = datetime(2027, 1, 15, 8, tzinfo=UTC)
+    words = what({"status": "QUEUED", "reason": "CIRCUIT_OPEN", "deferrals": 2, "deferredFor": "CIRCUIT_OPEN"}, now)
+    assert words == "put off 2 times: CIRCUIT_OPEN"
+    words = what({"status": "COMPLETED", "reason": None, "deferrals": 1, "deferredFor": "BRAKE"}, now)
+    assert words == "put off once: BRAKE"
 
 
 def test_a_payload_of_null_is_a_payload(api: ApiServer, shell: Shell) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.domain.decision import Decision, Drop, Due, Resend, Wait, Write
+from functions.domain.decision import Decision, Deferral, Drop, Due, Resend, Wait, Write
 from functions.domain.dispatch import CATCH_UP_LIMIT, MAX_ACTIVE, STARTS_PER_MINUTE, decide_hint
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.ids import slot_id, slot_instant
@@ -21,9 +21,11 @@ NEXT = NOW + 60
 MARK = "mark"
 
 
-def decide(job: Job, slot: int | str = NEXT, attempt: int = 1, *, now: float = NEXT) -> Decision:
+def decide(
+    job: Job, slot: int | str = NEXT, attempt: int = 1, *, now: float = NEXT, deferral: Deferral | None = None
+) -> Decision:
     hint = make_hint(slot_id=slot if isinstance(slot, str) else slot_id(slot), attempt=attempt)
-    return decide_hint(job, hint, now=now, write_id=MARK)
+    return decide_hint(job, hint, now=now, write_id=MARK, deferral=deferral)
 
 
 def written(decision: Decision) -> Write:
@@ -317,7 +319,13 @@ class TestBrake:
         later = NEXT + 60
         assert (write.reason, write.starts) == ("BRAKE", None)
         assert write.job.runs[slot_id(NEXT)] == ActiveRun(
-            state=RunState.WAITING, attempt=0, attempt_limit=4, due_at=later
+            state=RunState.WAITING,
+            attempt=0,
+            attempt_limit=4,
+            due_at=later,
+            deferrals=1,
+            deferred_for="BRAKE",
+            deferred_at=NEXT + 1,
         )
         assert (write.job.next_slot, write.job.last_slot, write.job.fence) == (NEXT + 60, NEXT, 300)
         assert set(write.hints) == {Due(slot_id(NEXT + 60), 1, NEXT + 60), Due(slot_id(NEXT), 1, later)}
@@ -328,7 +336,9 @@ class TestBrake:
         job = self.braked(runs={slot_id(NOW): waiting()})
         write = written(decide(job, NOW, 2, now=NEXT + 10))
         assert (write.reason, write.starts) == ("BRAKE", None)
-        assert write.job.runs[slot_id(NOW)] == replace(waiting(), due_at=NEXT + 60)
+        assert write.job.runs[slot_id(NOW)] == replace(
+            waiting(), due_at=NEXT + 60, deferrals=1, deferred_for="BRAKE", deferred_at=NEXT + 10
+        )
         assert write.hints == (Due(slot_id(NOW), 2, NEXT + 60),)
         assert write.job.fence == 300
 
@@ -342,6 +352,59 @@ class TestBrake:
         write = written(decide(job))
         assert write.starts == slot_id(NEXT)
         assert write.job.brake_count == STARTS_PER_MINUTE
+
+
+class TestDeferral:
+    """A start that is put off by reads before it: no fence, no attempt spent."""
+
+    def test_a_slot_becomes_a_run_that_waits_and_the_next_slot_is_armed(self) -> None:
+        deferral = Deferral(reason="CIRCUIT_OPEN", until=NEXT + 40)
+        write = written(decide(make_job(), now=NEXT + 0.5, deferral=deferral))
+        run = write.job.runs[slot_id(NEXT)]
+        assert (run.state, run.attempt, run.due_at, run.fence) == (RunState.WAITING, 0, NEXT + 40, 0)
+        assert (run.deferrals, run.deferred_for, run.deferred_at) == (1, "CIRCUIT_OPEN", NEXT)
+        assert (write.starts, write.job.fence) == (None, 0)
+        assert set(write.hints) == {Due(slot_id(NEXT + 60), 1, NEXT + 60), Due(slot_id(NEXT), 1, NEXT + 40)}
+
+    def test_put_off_again_it_remembers_since_when(self) -> None:
+        run = replace(waiting(), deferrals=2, deferred_for="BRAKE", deferred_at=NOW)
+        deferral = Deferral(reason="CIRCUIT_OPEN", until=NEXT + 40)
+        job = make_job(runs={slot_id(NOW): run})
+        write = written(decide(job, NOW, 2, deferral=deferral))
+        run = write.job.runs[slot_id(NOW)]
+        assert (run.deferrals, run.deferred_for, run.deferred_at) == (3, "CIRCUIT_OPEN", NOW)
+
+    def test_what_waits_for_others_gets_no_hint_and_is_looked_at_in_time(self) -> None:
+        deferral = Deferral(reason="CONCURRENCY_LIMIT", until=NEXT, waits_for="key:team-a/db")
+        write = written(decide(make_job(), deferral=deferral))
+        assert write.job.runs[slot_id(NEXT)].waits_for == "key:team-a/db"
+        assert write.hints == (Due(slot_id(NEXT + 60), 1, NEXT + 60),)
+        assert write.job.attention_at is not None
+        assert write.job.attention_at <= NEXT + 60
+
+    def test_waiting_for_the_same_again_changes_nothing(self) -> None:
+        run = replace(waiting(), waits_for="key:team-a/db", deferrals=1, deferred_at=NOW)
+        deferral = Deferral(reason="CONCURRENCY_LIMIT", until=NEXT, waits_for="key:team-a/db")
+        job = make_job(runs={slot_id(NOW): run})
+        decision = decide(job, NOW, 2, deferral=deferral)
+        assert decision == Drop("CONCURRENCY_LIMIT")
+
+    def test_a_start_after_it_waits_for_nothing_and_its_history_tells_of_it(self) -> None:
+        run = replace(waiting(), waits_for="key:team-a/db", deferrals=2, deferred_for="X", deferred_at=NOW)
+        write = written(decide(make_job(runs={slot_id(NOW): run}), NOW, 2, now=NEXT))
+        started = write.job.runs[slot_id(NOW)]
+        assert (started.state, started.waits_for, started.deferrals) == (RunState.RUNNING, None, 2)
+
+    def test_a_job_of_a_worker_queue_waits_for_a_worker_of_its_owner(self) -> None:
+        job = make_job(document={"target": {"type": "worker", "queue": "reports"}})
+        write = written(decide(job))
+        assert (write.reason, write.starts) == ("WAITS_FOR_WORKER", None)
+        assert write.job.runs[slot_id(NEXT)].waits_for == "worker:team-a/reports"
+
+    def test_the_look_at_what_waits_comes_less_and_less_often(self) -> None:
+        run = replace(waiting(), waits_for="x", deferred_at=NOW)
+        looks = [run.look_at(NOW + waited) - NOW - waited for waited in (0, 59, 60, 100, 899, 900, 5_000)]
+        assert looks == [60, 60, 60, 100, 899, 900, 900]
 
 
 def test_the_lease_outlives_the_timeout_by_its_margin_whatever_the_fraction() -> None:

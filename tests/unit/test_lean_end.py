@@ -35,7 +35,7 @@ from functions.usecases.actions import (
     resume_job,
     retry_job,
 )
-from functions.usecases.executor import record_outcome
+from functions.usecases.executor import conclude
 from functions.usecases.history import job_history, read_execution
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.sweep import visit
@@ -418,4 +418,4 @@ def _crash() -> None:
 
 def owner_ends(driver: Driver, row: Job, execution: Execution) -> None:
     """What the executor does once its call is over, with the row as it was when it began."""
-    record_outcome(driver.executor, row, execution)
+    conclude(driver.executor, row, execution)

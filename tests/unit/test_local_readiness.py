@@ -10,7 +10,11 @@ from gnomon.local.places import Place
 from gnomon.local.readiness import start_functions
 from gnomon.local.report import LocalError
 
-OUTPUTS = {"ExecutorFunction": "executor-1", "DeadLettersFunction": "dead-letters-1"}
+OUTPUTS = {
+    "ExecutorFunction": "executor-1",
+    "DeadLettersFunction": "dead-letters-1",
+    "LifecycleFunction": "lifecycle-1",
+}
 
 
 class Lambda:
@@ -33,7 +37,7 @@ def where(tmp_path: Path) -> Place:
     return Place(port=4599, directory=tmp_path, stack_file=tmp_path / "stack.json")
 
 
-WELL = {"executor-1": {"batchItemFailures": []}, "dead-letters-1": {"batchItemFailures": []}}
+WELL: dict[str, Any] = {name: {"batchItemFailures": []} for name in OUTPUTS.values()}
 
 
 def _start(client: Lambda, where: Place) -> None:

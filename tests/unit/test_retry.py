@@ -55,6 +55,8 @@ def test_delays(config: dict[str, Any], expected: list[int]) -> None:
     ("config", "retry", "expected"),
     [
         ({"initialDelaySeconds": 1, "multiplier": 2, "maxDelaySeconds": 3_600}, 1_100, 3_600),
+        ({"initialDelaySeconds": 5e-324, "multiplier": 2, "maxDelaySeconds": 3_600}, 1_100, 3_600),
+        ({"initialDelaySeconds": 1e-300, "multiplier": 10, "maxDelaySeconds": 86_400}, 10_000, 86_400),
         ({"initialDelaySeconds": 10, "multiplier": 100, "maxDelaySeconds": 300}, 200, 300),
         ({"initialDelaySeconds": 1e-9, "multiplier": 1.0001, "maxDelaySeconds": 86_400}, 10**9, 86_400),
         ({"backoffStrategy": "linear", "initialDelaySeconds": 1e300, "maxDelaySeconds": 300}, 10**9, 300),

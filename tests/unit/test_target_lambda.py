@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from functions.adapters.lambda_target import INVOKE_CONFIG, LambdaTarget
+from functions.adapters.lambda_target import LambdaTarget, invoke_config
 from functions.domain.execution import ExecutionStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from tests.receiver import Exchange, Receiver, receiving
@@ -51,7 +51,7 @@ def target_for(receiver: Receiver) -> LambdaTarget:
         aws_access_key_id="test",
         aws_secret_access_key="test",
         endpoint_url=f"http://127.0.0.1:{receiver.port}",
-        config=INVOKE_CONFIG,
+        config=invoke_config(60),
     )
     return LambdaTarget(client, jobs_function="stage-jobs", clock=SystemClock())
 

@@ -1,0 +1,246 @@
+"""What a change of a job's row tells the world: lifecycle events, made from the row before and after one write.
+
+One write may mean several events. Their order is fixed: ends of attempts, skipped slots, what a caller did, starts,
+silence. So an event is known by the write's `seq` and its place among the write's events, and a change that is read
+twice makes the same events with the same ids (docs/events.md).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.ids import execution_id, is_manual, run_id, slot_id, slot_instant
+from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState
+
+LOST = "WORKER_LOST"
+
+
+class EventType(enum.StrEnum):
+    SCHEDULED = "job.scheduled"
+    """Created, or given another next run by a change."""
+    CHANGED = "job.changed"
+    PAUSED = "job.paused"
+    RESUMED = "job.resumed"
+    CANCELLED = "job.cancelled"
+    DELETED = "job.deleted"
+    STARTED = "job.started"
+    COMPLETED = "job.completed"
+    FAILED = "job.failed"
+    """An attempt failed, and another follows."""
+    RETRY_SCHEDULED = "job.retry_scheduled"
+    PERMANENTLY_FAILED = "job.permanently_failed"
+    RUN_CANCELLED = "job.run_cancelled"
+    SKIPPED = "job.skipped"
+    WORKER_LOST = "job.worker_lost"
+    """The owner of an attempt died; what becomes of the run is the event after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One write of a job's row, as the table's stream tells it."""
+
+    before: Job | None
+    after: Job
+    at: float
+    """When it was written, epoch seconds."""
+
+
+class Attempt(NamedTuple):
+    slot_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleEvent:
+    type: EventType
+    job_id: str
+    owner: str
+    seq: int
+    """Of the write that it tells of."""
+    index: int
+    """Its place among the events of that write, from 0."""
+    time: float
+    """When it happened, epoch seconds."""
+    facts: Mapping[str, Any]
+    """What this type says besides, in the words of functions/events/models.py; instants in epoch seconds."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.job_id}:{self.seq}:{self.index}"
+
+
+class _Told(NamedTuple):
+    type: EventType
+    time: float
+    facts: dict[str, Any]
+
+
+def ended_attempts(change: Change) -> tuple[Attempt, ...]:
+    """The attempts whose end the change follows: their history rows say how they ended."""
+    if change.before is None:
+        return ()
+    ended = []
+    for slot in sorted(change.before.runs):
+        old, new = change.before.runs[slot], change.after.runs.get(slot)
+        if new is None or (old.state is RunState.RUNNING and new.state is not RunState.RUNNING):
+            ended.append(Attempt(slot, _attempt(old)))
+    passed = _ended_unstarted(change.before, change.after)
+    return (*ended, *(() if passed is None else (Attempt(passed.slot_id, passed.attempt),)))
+
+
+def events_of(change: Change, history: Mapping[Attempt, Execution]) -> tuple[LifecycleEvent, ...]:
+    """The events of one write, in their order.
+
+    `history` has the rows of `ended_attempts`; one that is not there ended as the job's `last_run` says.
+    """
+    after = change.after
+    told = [*_created(change)] if change.before is None else [*_changed(change.before, change, history)]
+    return tuple(
+        LifecycleEvent(
+            type=one.type,
+            job_id=after.id,
+            owner=after.owner,
+            seq=after.seq,
+            index=index,
+            time=one.time,
+            facts=one.facts,
+        )
+        for index, one in enumerate(told)
+    )
+
+
+def _created(change: Change) -> Iterator[_Told]:
+    after = change.after
+    yield _Told(EventType.SCHEDULED, change.at, {"next_run_at": after.next_due, "paused": after.paused})
+
+
+def _changed(before: Job, change: Change, history: Mapping[Attempt, Execution]) -> Iterator[_Told]:
+    after = change.after
+    for ended in ended_attempts(change):
+        yield from _end(before, after, ended, history.get(ended), change.at)
+    gap = _skipped(before, after.gap)
+    if gap is not None:
+        facts = {"first": gap.first, "last": gap.last, "count": gap.count, "reason": gap.reason.value}
+        yield _Told(EventType.SKIPPED, change.at, facts)
+    yield from _by_callers(before, after, change.at)
+    for slot in sorted(after.runs):
+        run, old = after.runs[slot], before.runs.get(slot)
+        if run.state is RunState.RUNNING and (old is None or old.state is not RunState.RUNNING):
+            yield _Told(EventType.STARTED, run.started_at or change.at, _run(after, slot, run.attempt))
+
+
+def _by_callers(before: Job, after: Job, at: float) -> Iterator[_Told]:
+    following = None if after.paused else after.next_due
+    changed = after.revision > before.revision and _redefined(before, after)
+    if changed:
+        yield _Told(EventType.CHANGED, at, {"revision": after.revision})
+    if changed and after.next_due is not None and after.next_due != before.next_due:
+        yield _Told(EventType.SCHEDULED, at, {"next_run_at": after.next_due, "paused": after.paused})
+    if after.paused and not before.paused:
+        yield _Told(EventType.PAUSED, at, {})
+    if before.paused and not after.paused:
+        yield _Told(EventType.RESUMED, at, {"next_run_at": following})
+    if after.cancelled and not before.cancelled:
+        yield _Told(EventType.CANCELLED, at, {})
+    if after.deleted_at is not None and before.deleted_at is None:
+        yield _Told(EventType.DELETED, at, {})
+    for slot in sorted(after.runs):
+        run, old = after.runs[slot], before.runs.get(slot)
+        asked = run.forced and run != old and after.revised_by != before.revised_by
+        if asked and run.state is RunState.WAITING:
+            yield _retry(after, slot, run, at)
+
+
+def _end(before: Job, after: Job, ended: Attempt, row: Execution | None, at: float) -> Iterator[_Told]:
+    """How an attempt ended, and what follows for its run."""
+    slot, attempt = ended
+    run, waiting = before.runs.get(slot), after.runs.get(slot)
+    outcome, code, time = _outcome(after, ended, row, at)
+    facts = _run(after, slot, attempt)
+    started = run.started_at if run is not None and run.state is RunState.RUNNING else None
+    status = _status(row, outcome)
+    if outcome is Outcome.COMPLETED:
+        yield _Told(EventType.COMPLETED, time, facts | {"started_at": started})
+        return
+    if outcome is Outcome.CANCELLED:
+        reason = row.reason if row is not None else None
+        yield _Told(EventType.RUN_CANCELLED, time, facts | {"started_at": started, "reason": reason})
+        return
+    if code == LOST:
+        yield _Told(EventType.WORKER_LOST, time, facts | {"started_at": started})
+    facts |= {
+        "started_at": started,
+        "status": status.value,
+        "error_code": code,
+        "reason": row.reason if row is not None else None,
+    }
+    if waiting is None:
+        yield _Told(EventType.PERMANENTLY_FAILED, time, facts)
+        return
+    yield _Told(EventType.FAILED, time, facts)
+    yield _retry(after, slot, waiting, time)
+
+
+def _retry(after: Job, slot: str, run: ActiveRun, at: float) -> _Told:
+    facts = _run(after, slot, run.attempt + 1) | {"next_retry_at": run.due_at, "forced": run.forced}
+    return _Told(EventType.RETRY_SCHEDULED, at, facts)
+
+
+def _outcome(after: Job, ended: Attempt, row: Execution | None, at: float) -> tuple[Outcome, str | None, float]:
+    """How the attempt ended, its error's code, and when."""
+    if row is not None:
+        outcome = {ExecutionStatus.COMPLETED: Outcome.COMPLETED, ExecutionStatus.CANCELLED: Outcome.CANCELLED}
+        code = row.error.code if row.error is not None else None
+        return outcome.get(row.status, Outcome.PERMANENTLY_FAILED), code, row.completed_at
+    last = after.last_run
+    if last is not None and (last.slot_id, last.attempt) == ended:
+        return last.outcome, last.error_code, last.ended_at
+    return Outcome.CANCELLED if after.cancelled else Outcome.PERMANENTLY_FAILED, None, at
+
+
+def _status(row: Execution | None, outcome: Outcome) -> ExecutionStatus:
+    if row is not None:
+        return row.status
+    return ExecutionStatus.COMPLETED if outcome is Outcome.COMPLETED else ExecutionStatus.FAILED
+
+
+def _run(job: Job, slot: str, attempt: int) -> dict[str, Any]:
+    return {
+        "run_id": run_id(job.id, slot),
+        "scheduled_for": slot_instant(slot),
+        "manual": is_manual(slot),
+        "execution_id": execution_id(job.id, slot, attempt),
+        "attempt": attempt,
+    }
+
+
+def _attempt(run: ActiveRun) -> int:
+    """The attempt that runs, or would have been the next."""
+    return run.attempt if run.state is RunState.RUNNING else run.attempt + 1
+
+
+def _ended_unstarted(before: Job, after: Job) -> LastRun | None:
+    """The next slot's run, if it ended without ever being in the row: it was quarantined."""
+    last = after.last_run
+    if last is None or last == before.last_run or last.outcome is Outcome.SKIPPED or last.slot_id in before.runs:
+        return None
+    return last if before.next_slot is not None and last.slot_id == slot_id(before.next_slot) else None
+
+
+def _skipped(before: Job, gap: Gap | None) -> Gap | None:
+    """The slots that this write passed over: all of a new gap, or what an older one grew by."""
+    old = before.gap
+    if gap is None or gap == old:
+        return None
+    if old is None or (gap.first, gap.reason) != (old.first, old.reason):
+        return gap
+    first = before.next_slot if before.next_slot is not None and before.next_slot > old.last else gap.last
+    return Gap(first=first, last=gap.last, count=gap.count - old.count, reason=gap.reason)
+
+
+def _redefined(before: Job, after: Job) -> bool:
+    return before.definition_row != after.definition_row or before.definition != after.definition

@@ -1,0 +1,192 @@
+"""The lifecycle events as they stand on the bus, version 1.0: the contract with whoever subscribes (docs/events.md).
+
+Fields are added within a version and none is taken away or given another meaning: that would be version 2.0, beside
+this one for a while. No payload, result, header or message of a target is ever in an event.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from functions.domain.events import EventType
+from functions.domain.instants import rfc3339
+
+VERSION = "1.0"
+
+
+def _instant(value: object) -> object:
+    return rfc3339(value) if isinstance(value, int | float) else value
+
+
+Instant = Annotated[
+    str,
+    BeforeValidator(_instant),
+    Field(json_schema_extra={"format": "date-time"}, description="RFC 3339, UTC, at most milliseconds."),
+]
+
+
+class Event(BaseModel):
+    """What every event says."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True
+    )
+    type: ClassVar[EventType]
+
+    version: Literal["1.0"] = "1.0"
+    event_type: str
+    id: str = Field(description="The same for each copy of an event, `<jobId>:<seq>:<index>`: drop one you have seen.")
+    time: Instant = Field(description="When it happened.")
+    seq: int = Field(ge=1, description="Grows with each change of the job: its events in order are by seq, then index.")
+    index: int = Field(ge=0)
+    job_id: str
+    owner: str
+    job_name: str | None = Field(None, description="Left out where it could not be read.")
+
+
+class JobScheduled(Event):
+    """The job was created, or a change gave it another next run."""
+
+    type = EventType.SCHEDULED
+    event_type: Literal["job.scheduled"]
+    next_run_at: Instant | None = None
+    paused: bool
+
+
+class JobChanged(Event):
+    """A caller changed the job's definition."""
+
+    type = EventType.CHANGED
+    event_type: Literal["job.changed"]
+    revision: int
+
+
+class JobPaused(Event):
+    """A caller paused the job."""
+
+    type = EventType.PAUSED
+    event_type: Literal["job.paused"]
+
+
+class JobResumed(Event):
+    """A caller resumed the job."""
+
+    type = EventType.RESUMED
+    event_type: Literal["job.resumed"]
+    next_run_at: Instant | None = None
+
+
+class JobCancelled(Event):
+    """A caller cancelled the job: nothing of it runs any more."""
+
+    type = EventType.CANCELLED
+    event_type: Literal["job.cancelled"]
+
+
+class JobDeleted(Event):
+    """A caller deleted the job."""
+
+    type = EventType.DELETED
+    event_type: Literal["job.deleted"]
+
+
+class JobSkipped(Event):
+    """Slots passed without a run."""
+
+    type = EventType.SKIPPED
+    event_type: Literal["job.skipped"]
+    first: Instant = Field(alias="from")
+    last: Instant = Field(alias="to")
+    count: int = Field(ge=1)
+    reason: str
+
+
+class _Attempt(Event):
+    run_id: str
+    scheduled_for: Instant
+    manual: bool = Field(description="A caller asked for this run; it belongs to no slot.")
+    execution_id: str
+    attempt: int = Field(ge=1)
+
+
+class JobStarted(_Attempt):
+    """An attempt started."""
+
+    type = EventType.STARTED
+    event_type: Literal["job.started"]
+
+
+class _Ended(_Attempt):
+    started_at: Instant | None = Field(None, description="Left out where the attempt never started.")
+
+
+class JobCompleted(_Ended):
+    """An attempt succeeded, and with it the run."""
+
+    type = EventType.COMPLETED
+    event_type: Literal["job.completed"]
+
+
+class _Failed(_Ended):
+    status: Literal["FAILED", "TIMED_OUT"]
+    error_code: str | None = None
+    reason: str | None = None
+
+
+class JobFailed(_Failed):
+    """An attempt failed; job.retry_scheduled says when the next one starts."""
+
+    type = EventType.FAILED
+    event_type: Literal["job.failed"]
+
+
+class JobPermanentlyFailed(_Failed):
+    """An attempt failed, and no other follows: the run is a dead letter."""
+
+    type = EventType.PERMANENTLY_FAILED
+    event_type: Literal["job.permanently_failed"]
+
+
+class JobRetryScheduled(_Attempt):
+    """The run's next attempt, named here, waits for its instant."""
+
+    type = EventType.RETRY_SCHEDULED
+    event_type: Literal["job.retry_scheduled"]
+    next_retry_at: Instant
+    forced: bool = Field(description="A caller asked for it.")
+
+
+class JobRunCancelled(_Ended):
+    """A run was cancelled, by itself or with its job."""
+
+    type = EventType.RUN_CANCELLED
+    event_type: Literal["job.run_cancelled"]
+    reason: str | None = None
+
+
+class JobWorkerLost(_Ended):
+    """Whoever ran the attempt died, or was cut off; the event after it says what becomes of the run."""
+
+    type = EventType.WORKER_LOST
+    event_type: Literal["job.worker_lost"]
+
+
+MODELS: tuple[type[Event], ...] = (
+    JobScheduled,
+    JobChanged,
+    JobPaused,
+    JobResumed,
+    JobCancelled,
+    JobDeleted,
+    JobSkipped,
+    JobStarted,
+    JobCompleted,
+    JobFailed,
+    JobRetryScheduled,
+    JobPermanentlyFailed,
+    JobRunCancelled,
+    JobWorkerLost,
+)

@@ -1,0 +1,115 @@
+"""What the states of the state machine do (infra/workflow.py draws them; docs/architecture.md).
+
+Each looks first whether the run is still as the machine's execution was started for it, running under that fence: what
+comes late, twice, or for a run that was taken back, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from functions.domain.ending import lost, put_off
+from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
+from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.outcome import TargetAnswer
+from functions.domain.step import Step
+from functions.domain.visit import LEASE_GRACE
+from functions.usecases.executor import attempt, follow, judged
+from functions.usecases.services import Attempts
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the machine does next: `closed` calls the target, `open` ends without a call, `stopped` does nothing."""
+
+    state: str
+    until: int | None = None
+    """When an open circuit lets somebody try again."""
+
+
+def check_circuit(attempts: Attempts, step: Step) -> Checked:
+    """Whether the attempt may still be made."""
+    return Checked("stopped") if _mine(attempts, step) is None else Checked("closed")
+
+
+def end_as_circuit_open(attempts: Attempts, step: Step, *, until: int) -> Execution | None:
+    """The target's circuit opened after the start: the attempt is put off and takes its number with it."""
+
+    def row(job: Job, run: ActiveRun) -> Execution:
+        now, mark = attempts.clock.now(), attempts.new_write_id()
+        return put_off(job.id, step.slot_id, run, "CIRCUIT_OPEN", until=until, now=now, write_id=mark)
+
+    return _conclude(attempts, step, row)
+
+
+def invoke(attempts: Attempts, step: Step) -> Execution | None:
+    """Call the target and put the attempt's history row; None where there is nothing to do, or no time left.
+
+    The time for the call is the job's, and ends with what the lease leaves of it: nobody owns the attempt beyond.
+    """
+    found = _mine(attempts, step)
+    if found is None:
+        return None
+    job, run = found
+    recorded = attempts.history.get(job.id, step.slot_id, step.attempt)
+    if recorded is not None:
+        return recorded
+    left = int((run.lease_expires_at or 0) - LEASE_GRACE - attempts.clock.now())
+    if left < 1:
+        return None
+    return attempt(attempts, job, step.slot_id, timeout_seconds=min(job.defined.timeout_seconds, left))
+
+
+def record_outcome(attempts: Attempts, step: Step) -> Execution | None:
+    """Let the job's row follow what history says of the attempt."""
+    recorded = attempts.history.get(step.job_id, step.slot_id, step.attempt)
+    if recorded is None:
+        return record_failure(attempts, step)
+    found = _mine(attempts, step)
+    if found is None:
+        return None
+    job, run = found
+    follow(attempts, job, recorded, fence=run.fence)
+    return recorded
+
+
+def record_failure(attempts: Attempts, step: Step) -> Execution | None:
+    """The function that called the target died, or was never run: what history says, or else WORKER_LOST."""
+
+    def row(job: Job, run: ActiveRun) -> Execution:
+        message = "The function that called the target ended without an answer."
+        now, mark = attempts.clock.now(), attempts.new_write_id()
+        return lost(job.id, step.slot_id, run, now=now, write_id=mark, message=message)
+
+    return _conclude(attempts, step, row)
+
+
+def record_timeout(attempts: Attempts, step: Step) -> Execution | None:
+    """The machine gave up waiting for the function that calls the target: what history says, or else TIMED_OUT."""
+
+    def row(job: Job, _run: ActiveRun) -> Execution:
+        error = ExecutionError(code="TIMEOUT", message=f"no answer within {job.defined.timeout_seconds} s")
+        return judged(attempts, job, step.slot_id, TargetAnswer(status=ExecutionStatus.TIMED_OUT, error=error))
+
+    return _conclude(attempts, step, row)
+
+
+def _conclude(attempts: Attempts, step: Step, row: Callable[[Job, ActiveRun], Execution]) -> Execution | None:
+    """Put the history row if absent, and let the job's row follow the one that is stored."""
+    found = _mine(attempts, step)
+    if found is None:
+        return None
+    job, run = found
+    execution = attempts.history.record(row(job, run))
+    follow(attempts, job, execution, fence=run.fence)
+    return execution
+
+
+def _mine(attempts: Attempts, step: Step) -> tuple[Job, ActiveRun] | None:
+    """The job and its run, where that is still the attempt this step was started for."""
+    job = attempts.jobs.get(step.job_id)
+    run = None if job is None else job.runs.get(step.slot_id)
+    if job is None or run is None or run.state is not RunState.RUNNING:
+        return None
+    return (job, run) if (run.fence, run.attempt) == (step.fence, step.attempt) else None

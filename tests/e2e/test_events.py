@@ -1,0 +1,114 @@
+"""Whoever subscribes to the bus hears exactly what history tells, in order, each event once by its id."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.stack import once, until
+from tests.e2e.subscriber import Subscriber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gnomon.client import Client
+    from tests.e2e.stack import Aws, Stack
+    from tests.e2e.target import Endpoint
+
+pytestmark = pytest.mark.e2e
+
+FIXED = {"maxRetries": 3, "backoffStrategy": "fixed", "initialDelaySeconds": 1, "jitter": 0}
+RETRIED = [
+    ("job.scheduled", None),
+    ("job.started", 1),
+    ("job.failed", 1),
+    ("job.retry_scheduled", 2),
+    ("job.started", 2),
+    ("job.failed", 2),
+    ("job.retry_scheduled", 3),
+    ("job.started", 3),
+    ("job.completed", 3),
+]
+
+
+@pytest.fixture(scope="module")
+def subscriber(stack: Stack, aws: Aws) -> Iterator[Subscriber]:
+    subscriber = Subscriber(stack, aws)
+    yield subscriber
+    subscriber.close()
+
+
+def types(events: list[dict[str, Any]]) -> list[str]:
+    return [event["eventType"] for event in events]
+
+
+def test_a_job_that_fails_twice_and_then_succeeds(
+    subscriber: Subscriber, scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
+) -> None:
+    job = create(
+        schedule=once(0), target=endpoint.target("503-503-200"), payload={"secret": "pssst"}, retryConfig=FIXED
+    )
+
+    events = subscriber.story(job["id"], "job.completed", seconds=40)
+
+    assert [(event["eventType"], event.get("attempt")) for event in events] == RETRIED
+    third, second, first = scheduler.history(job["id"])
+    told = {(event["eventType"], event.get("attempt")): event for event in events}
+    for attempt, execution in enumerate((first, second, third), start=1):
+        assert told["job.started", attempt]["executionId"] == execution["id"]
+        assert told["job.started", attempt]["time"] == execution["startedAt"]
+    for attempt, execution in enumerate((first, second), start=1):
+        failed = told["job.failed", attempt]
+        assert (failed["status"], failed["errorCode"], failed["time"]) == (
+            "FAILED",
+            "HTTP_503",
+            execution["completedAt"],
+        )
+        assert told["job.retry_scheduled", attempt + 1]["nextRetryAt"] == execution["nextRetryAt"]
+    assert told["job.completed", 3]["time"] == third["completedAt"]
+    for copy in subscriber.copies(job["id"]):
+        assert copy["source"] == "gnomon"
+        assert copy["detail-type"] == copy["detail"]["eventType"]
+        assert (copy["detail"]["jobName"], copy["detail"]["version"]) == (job["name"], "1.0")
+        assert "pssst" not in str(copy)
+        assert "answered" not in str(copy)
+
+
+def test_a_pause_a_resume_and_a_cancel(
+    subscriber: Subscriber, scheduler: Client, create: Callable[..., dict[str, Any]]
+) -> None:
+    job = create(schedule={"type": "interval", "everySeconds": 2}, enabled=False)
+    time.sleep(5)
+    scheduler.resume_job(job["id"])
+    until(lambda: scheduler.get_job(job["id"])["lastRun"], seconds=20)
+    scheduler.pause_job(job["id"])
+    scheduler.cancel_job(job["id"])
+
+    events = subscriber.story(job["id"], "job.cancelled")
+
+    assert types(events)[:1] == ["job.scheduled"]
+    assert events[0]["paused"] is True
+    callers = [event["eventType"] for event in events if event["eventType"] in CALLERS]
+    assert callers == ["job.resumed", "job.paused", "job.cancelled"]
+    skipped = [event for event in events if event["eventType"] == "job.skipped"]
+    history = [entry for entry in scheduler.history(job["id"]) if entry["status"] == "SKIPPED"]
+    assert sum(event["count"] for event in skipped) == sum(entry["count"] for entry in history)
+    assert skipped[0]["reason"] == "PAUSED"
+    runs = [event for event in events if event["eventType"] in ("job.started", "job.completed", "job.run_cancelled")]
+    assert types(runs)[:2] == ["job.started", "job.completed"]
+
+
+CALLERS = ("job.resumed", "job.paused", "job.cancelled")
+
+
+def test_a_run_that_fails_for_good(
+    subscriber: Subscriber, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
+) -> None:
+    job = create(schedule=once(0), target=endpoint.target("404"))
+
+    events = subscriber.story(job["id"], "job.permanently_failed")
+
+    assert types(events) == ["job.scheduled", "job.started", "job.permanently_failed"]
+    assert (events[2]["errorCode"], events[2]["reason"]) == ("HTTP_404", "NOT_RETRYABLE")

@@ -1,0 +1,152 @@
+"""Somebody who hears the events of every write of a job's row, and compares their story with history's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from functions.adapters.dynamodb_items import definition_attributes, read_job, state_attributes
+from functions.adapters.dynamodb_keys import state_key
+from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, ended_attempts, events_of
+from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
+from functions.domain.ids import execution_id, parse_execution_id
+from functions.domain.job import Job, RunState
+
+FAILURES = (EventType.FAILED, EventType.PERMANENTLY_FAILED)
+ENDS = (*FAILURES, EventType.COMPLETED, EventType.RUN_CANCELLED)
+NEVER_FOLLOWED = ("QUARANTINED", "RETRY_WINDOW_OVER")
+"""Reasons of rows put before the job's row, which may be written by a caller in between: then it never follows them."""
+
+Lookup = Callable[[str, int], Execution | None]
+"""Slot id and attempt to the history row."""
+
+
+class ToldWrongError(AssertionError):
+    pass
+
+
+def must(holds: object, rule: str, detail: object) -> None:
+    if not holds:
+        raise ToldWrongError(f"{rule}: {detail}")
+
+
+def image(job: Job) -> Job:
+    """The row as the stream's image of it reads: a definition of its own row is not in it."""
+    inline = job.definition is not None and job.definition_row is None
+    definition = definition_attributes(job.definition) if inline and job.definition is not None else {}
+    return read_job(state_key(job.id) | state_attributes(job) | definition)
+
+
+@dataclass
+class Heard:
+    """What was told of one job."""
+
+    events: list[LifecycleEvent] = field(default_factory=list)
+    followed: set[tuple[str, int]] = field(default_factory=set)
+    """Attempts that the row named as its last run."""
+
+    def hear(self, before: Job | None, after: Job, at: float, lookup: Lookup) -> None:
+        change = Change(before=before, after=after, at=at)
+        history = {ended: row for ended in ended_attempts(change) if (row := lookup(*ended)) is not None}
+        told = events_of(change, history)
+        must(told == events_of(change, history), "a change read twice tells the same", told)
+        must([event.index for event in told] == list(range(len(told))), "events of a write are counted", told)
+        self.events += told
+        if after.last_run is not None:
+            self.followed.add((after.last_run.slot_id, after.last_run.attempt))
+
+    def of(self, *types: EventType) -> list[LifecycleEvent]:
+        return [event for event in self.events if event.type in types]
+
+    def check(self, row: Job, executions: Iterable[Execution], gaps: Iterable[SkippedSlots]) -> None:
+        """Raises ToldWrongError where the events tell more, less or something else than row and history do."""
+        places = [(event.seq, event.index) for event in self.events]
+        must(places == sorted(set(places)), "events come in order, each once", places)
+        must(self.events[0].type is EventType.SCHEDULED, "a story begins with its schedule", self.events[0])
+        known = {(one.slot_id, one.attempt): one for one in executions}
+        self._attempts(row, known)
+        self._gaps(row, gaps)
+        self._switches(row)
+
+    def _attempts(self, row: Job, known: dict[tuple[str, int], Execution]) -> None:
+        stories: dict[tuple[str, int], list[LifecycleEvent]] = {}
+        for event in self.of(EventType.STARTED, *ENDS):
+            key = parse_execution_id(event.facts["execution_id"])
+            assert key is not None
+            stories.setdefault((key.slot_id, key.attempt), []).append(event)
+        for (slot, attempt), story in stories.items():
+            types = [event.type for event in story]
+            execution = known.get((slot, attempt))
+            if execution is None:
+                run = row.runs.get(slot)
+                running = run is not None and run.state is RunState.RUNNING and run.attempt == attempt
+                must(types == [EventType.STARTED] and running, "what ends is in history", (slot, attempt, types))
+                continue
+            under_way = slot in row.runs
+            ends = types[1:] if types[0] is EventType.STARTED else types
+            must(len(ends) == 1 or (under_way and not ends), "an attempt ends once", (slot, attempt, types))
+            must(
+                ends in ([], [expected(execution)]),
+                "an attempt ends as history says",
+                (slot, attempt, types, execution),
+            )
+            if execution.started_at is not None:
+                must(types[0] is EventType.STARTED, "an attempt starts before it ends", (slot, attempt, types))
+                must(story[0].time == execution.started_at, "it started when history says", (story[0], execution))
+            for end in story[len(types) - len(ends) :]:
+                must(end.time == execution.completed_at, "it ended when history says", (end, execution))
+        for key, execution in known.items():
+            passed = execution.reason in NEVER_FOLLOWED and key not in self.followed
+            told = key in stories or key[0] in row.runs or passed
+            must(told, "what history says is told", (key, execution, row))
+        self._retries(known)
+
+    def _retries(self, known: dict[tuple[str, int], Execution]) -> None:
+        for event, following in itertools.pairwise([*self.events, None]):
+            if event is None or event.type not in FAILURES:
+                continue
+            key = parse_execution_id(event.facts["execution_id"])
+            assert key is not None
+            lost = event.facts["error_code"] == "WORKER_LOST"
+            before = self.events[self.events.index(event) - 1]
+            must((before.type is EventType.WORKER_LOST) == lost, "a lost owner is told first", (before, event))
+            if event.type is EventType.FAILED:
+                must(following is not None and following.type is EventType.RETRY_SCHEDULED, "then the retry", event)
+                assert following is not None
+                wanted = execution_id(key.job_id, key.slot_id, key.attempt + 1)
+                must(following.facts["execution_id"] == wanted, "the retry is of the same run", following)
+                at = known[key.slot_id, key.attempt].next_retry_at
+                must(following.facts["next_retry_at"] == at, "the retry waits as history says", (following, at))
+
+    def _gaps(self, row: Job, gaps: Iterable[SkippedSlots]) -> None:
+        stored = {gap.first: (gap.first, gap.last, gap.count, gap.reason.value) for gap in gaps}
+        if row.gap is not None:
+            stored[row.gap.first] = (row.gap.first, row.gap.last, row.gap.count, row.gap.reason.value)
+        told: dict[int, int] = {}
+        for event in self.of(EventType.SKIPPED):
+            first, last, reason = event.facts["first"], event.facts["last"], event.facts["reason"]
+            inside = [one for one in stored.values() if one[0] <= first <= last <= one[1] and one[3] == reason]
+            must(len(inside) == 1, "what is skipped is in one gap", (event, stored))
+            told[inside[0][0]] = told.get(inside[0][0], 0) + event.facts["count"]
+        must(told == {gap[0]: gap[2] for gap in stored.values()}, "skips are told slot by slot", (told, stored))
+
+    def _switches(self, row: Job) -> None:
+        paused = self.events[0].facts["paused"]
+        for event in self.of(EventType.PAUSED, EventType.RESUMED):
+            must(paused is (event.type is EventType.RESUMED), "pauses and resumes take turns", event)
+            paused = not paused
+        must(paused is row.paused, "the last switch is the row's", (paused, row))
+        must(len(self.of(EventType.CANCELLED)) == row.cancelled, "a cancel is told once", row)
+        must(len(self.of(EventType.DELETED)) == (row.deleted_at is not None), "a deletion is told once", row)
+
+
+def expected(execution: Execution) -> EventType:
+    if execution.status is ExecutionStatus.COMPLETED:
+        return EventType.COMPLETED
+    if execution.status is ExecutionStatus.CANCELLED:
+        return EventType.RUN_CANCELLED
+    return EventType.PERMANENTLY_FAILED if execution.final else EventType.FAILED
+
+
+__all__ = ["Attempt", "Heard", "ToldWrongError", "image"]

@@ -1,0 +1,102 @@
+"""Events as they stand on the bus: each fits its schema, and says nothing that is not for everybody."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import MappingProxyType
+
+import jsonschema_rs
+import pydantic
+import pytest
+
+from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, events_of
+from functions.domain.execution import ExecutionStatus
+from functions.domain.ids import slot_id
+from functions.domain.job import Gap, Job, RunState, SkipReason
+from functions.events.envelope import encode
+from functions.events.models import MODELS
+from functions.events.schemas import main, schema_files
+from tests.factories import NOW, make_definition, make_execution, make_job, make_run
+from tests.integration.samples import sample
+
+SLOT = slot_id(NOW)
+
+
+def everything() -> dict[EventType, LifecycleEvent]:
+    """An event of each type."""
+    run = make_run(started_at=NOW + 0.25)
+    idle = make_job()
+    busy = replace(idle, runs=MappingProxyType({SLOT: run}))
+    waits = replace(idle, runs=MappingProxyType({SLOT: make_run(state=RunState.WAITING, attempt=1, due_at=NOW + 9)}))
+    failed = make_execution(status=ExecutionStatus.FAILED, reason="RETRIES_EXHAUSTED", result="{}")
+    assert failed.error is not None
+    lost = replace(failed, error=replace(failed.error, code="WORKER_LOST"))
+    gap = Gap(first=NOW, last=NOW + 60, count=2, reason=SkipReason.PAUSED)
+    definition = make_definition(schedule={"type": "interval", "everySeconds": 90})
+    writes: list[tuple[Job | None, Job, list[object]]] = [
+        (None, idle, []),
+        (idle, busy, []),
+        (busy, idle, [make_execution(result='{"a":1}')]),
+        (busy, waits, [replace(failed, final=False, next_retry_at=NOW + 9)]),
+        (busy, idle, [failed]),
+        (busy, idle, [lost]),
+        (busy, idle, [make_execution(status=ExecutionStatus.CANCELLED, reason="EXECUTION_CANCELLED")]),
+        (idle, replace(idle, gap=gap), []),
+        (idle, replace(idle, paused=True), []),
+        (replace(idle, paused=True), idle, []),
+        (idle, replace(idle, cancelled=True, deleted_at=NOW), []),
+        (idle, replace(idle, definition=definition, revision=2, next_slot=NOW + 90), []),
+    ]
+    found = {}
+    for before, after, rows in writes:
+        history = {Attempt(row.slot_id, row.attempt): row for row in rows}  # type: ignore[attr-defined]  # executions
+        for event in events_of(Change(before=before, after=after, at=NOW + 1.5), history):  # type: ignore[arg-type]
+            found[event.type] = event
+    return found
+
+
+def test_there_is_a_model_for_each_type_and_no_other() -> None:
+    assert [model.type for model in MODELS] == list(dict.fromkeys(model.type for model in MODELS))
+    assert {model.type for model in MODELS} == set(EventType) == everything().keys()
+
+
+@pytest.mark.parametrize("kind", list(EventType))
+def test_an_event_fits_its_schema_and_no_other(kind: EventType) -> None:
+    text = encode(everything()[kind], job_name="nightly \ufffe")
+    content = json.loads(text)
+
+    assert text.isascii()
+    assert len(text) < 1_000
+    assert content["version"] == "1.0"
+    assert content["jobName"] == "nightly \ufffe"
+    assert None not in content.values()
+    for name, schema in schema_files().items():
+        valid = jsonschema_rs.is_valid(json.loads(schema), content)
+        assert valid == (name == f"{kind.value}.json"), name
+    assert not {"result", "message", "payload"} & content.keys()
+
+
+def test_the_sample_of_each_event_is_what_this_release_sends() -> None:
+    """events/lifecycle-v1.json keeps one of each: a field that a subscriber may read is never taken away."""
+    stored = {event["eventType"]: event for event in sample("lifecycle-v1")["events"]}
+
+    sent = {kind.value: json.loads(encode(event, job_name="nightly report")) for kind, event in everything().items()}
+
+    assert sent == stored
+
+
+def test_what_is_no_event_is_refused() -> None:
+    event = everything()[EventType.STARTED]
+
+    for facts in ({}, {**event.facts, "payload": "{}"}):
+        with pytest.raises(pydantic.ValidationError):
+            encode(replace(event, facts=facts), job_name=None)
+
+
+def test_writing_the_schemas_removes_those_of_no_event(tmp_path) -> None:
+    (tmp_path / "job.old.json").write_text("{}")
+
+    main(tmp_path)
+
+    assert {file.name for file in tmp_path.iterdir()} == schema_files().keys()
