@@ -190,7 +190,7 @@ class SimTargets:
     def _answer(self, sort: float, choose: random.Random) -> TargetAnswer:
         nature, other = self._world.nature, choose.random()
         if sort > nature.hangs + nature.fails:
-            return TargetAnswer(status=ExecutionStatus.COMPLETED, result=choose.choice(RESULTS))
+            return TargetAnswer(status=ExecutionStatus.COMPLETED, result=RESULTS[int(other * len(RESULTS))])
         if other < 0.1:
             error = ExecutionError(code="HTTP_400", message="400 Bad Request")
             return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=False)
