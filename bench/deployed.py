@@ -13,16 +13,23 @@ from moto import mock_aws
 from bench.call_log import Call, CallLog
 from bench.invocations import hints_event, invoked
 from bench.request_time import RULES, reference_body
+from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.adapters.dynamodb_progress import DynamoDbProgress
+from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_slots import DynamoDbSlots
+from functions.adapters.dynamodb_workers import DynamoDbWorkers
+from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.api.app import create_app
 from functions.domain.definition import Priority
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
+from functions.domain.job_type import TypeConfig
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Engine, Executor, Services
@@ -33,7 +40,12 @@ from tests.tables import create_tables
 
 REGION = "eu-central-1"
 GROUP = "hints"
-LIMITS = {"reads_per_minute": 10_000, "writes_per_minute": 10_000, "creations_per_day": 100_000}
+LIMITS = {
+    "reads_per_minute": 10_000,
+    "writes_per_minute": 10_000,
+    "work_per_minute": 10_000,
+    "creations_per_day": 100_000,
+}
 
 
 @contextmanager
@@ -56,6 +68,7 @@ class Deployed:
         for priority in Priority:
             url = sqs.create_queue(QueueName=f"run-{priority}")["QueueUrl"]
             queues[priority] = RunQueue(url, f"arn:aws:sqs:{REGION}:123456789012:run-{priority}")
+        retry_configs = DynamoDbRetryConfigs(dynamodb, "coordination")
         ports: Any = {
             "jobs": DynamoDbJobs(dynamodb, "jobs"),
             "history": DynamoDbHistory(dynamodb, "executions", retention_days=30),
@@ -67,13 +80,20 @@ class Deployed:
                 role_arn="arn:aws:iam::123456789012:role/hints",
                 clock=self.clock,
             ),
+            "slots": DynamoDbSlots(dynamodb, "coordination"),
             "clock": self.clock,
+            "types": RememberedJobTypes(retry_configs, clock=self.clock, defaults=TypeConfig()),
         }
+        circuits = DynamoDbCircuits(dynamodb, "coordination")
         services = Services(
             **ports,
             idempotency=DynamoDbIdempotencyKeys(dynamodb, "idempotency"),
             owners=DynamoDbOwners(dynamodb, "coordination"),
+            workers=DynamoDbWorkers(dynamodb, "coordination"),
+            progress=DynamoDbProgress(dynamodb, "coordination"),
+            retry_configs=retry_configs,
             workflows=FakeWorkflows(self.clock),
+            circuits=circuits,
         )
         self._app = create_app(
             services,
@@ -85,7 +105,9 @@ class Deployed:
         )
         self.engine = Engine(**ports)
         self._targets = FakeTargets()
-        self._executor = Executor(**ports, targets=self._targets, workflows=FakeWorkflows(self.clock))
+        self._executor = Executor(
+            **ports, targets=self._targets, workflows=FakeWorkflows(self.clock), circuits=circuits
+        )
         for client in (dynamodb, sqs, scheduler):
             self.log.watch(client)
         self.path = ""

@@ -123,7 +123,8 @@ def _hint_batches(fill: int, *, times: int = 20) -> float:
             for first in range(0, len(jobs), fill)
         ]
     )
-    ports = {name: served.ports[name] for name in ("jobs", "history", "timetable", "clock")}
+    wanted = ("jobs", "history", "timetable", "clock", "types", "workflows", "circuits", "slots")
+    ports = {name: served.ports[name] for name in wanted}
     executor = Executor(**ports, targets=FakeTargets())
     with with_executor(executor):
         spent = cpu_seconds(lambda: handler.handler(next(events), CONTEXT), times=times)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -12,6 +13,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from functions.settings import RetryDefaults
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,6 +45,7 @@ def settings_environment() -> dict[str, str]:
         "EXECUTIONS_TABLE": "executions",
         "IDEMPOTENCY_TABLE": "idempotency",
         "COORDINATION_TABLE": "coordination",
+        "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(dict.fromkeys(("high", "normal", "low"), queue)),
         "SCHEDULE_GROUP": "hints",
@@ -53,7 +57,9 @@ def settings_environment() -> dict[str, str]:
         "UNREADABLE_QUEUE_URL": queue["url"],
         "EVENT_BUS": "events",
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": []}),
-        "CALLER_LIMITS": json.dumps({"writes_per_minute": 100, "reads_per_minute": 500, "creations_per_day": 1000}),
+        "CALLER_LIMITS": json.dumps(
+            {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}
+        ),
         "POWERTOOLS_SERVICE_NAME": "bench",
         "AWS_DEFAULT_REGION": "eu-central-1",
         "AWS_REGION": "eu-central-1",

@@ -95,7 +95,10 @@ class Served:
         for job in (jobs or {}).values():
             world.jobs.put(job)
         limits = InMemoryRateLimits(
-            reads_per_minute=UNLIMITED, writes_per_minute=UNLIMITED, creations_per_day=UNLIMITED
+            reads_per_minute=UNLIMITED,
+            writes_per_minute=UNLIMITED,
+            work_per_minute=UNLIMITED,
+            creations_per_day=UNLIMITED,
         )
         self.world = world
         self.calls: list[PortCall] = []
@@ -106,7 +109,13 @@ class Served:
             "timetable": world.timetable,
             "idempotency": world.idempotency,
             "owners": world.owners,
+            "workers": world.workers,
+            "progress": world.progress,
+            "retry_configs": world.retry_configs,
+            "types": world.types,
             "workflows": world.workflows,
+            "circuits": world.circuits,
+            "slots": world.slots,
             "clock": world.clock,
         }
         shown = dict(self.ports)

@@ -56,7 +56,14 @@ def _in_memory(scheduled: int, one_in: int) -> SweepReads:
     for job in _jobs(scheduled, one_in):
         world.jobs.put(job)
     world.jobs.calls.clear()
-    engine = Engine(jobs=world.jobs, history=world.history, timetable=world.timetable, clock=world.clock)
+    engine = Engine(
+        jobs=world.jobs,
+        history=world.history,
+        timetable=world.timetable,
+        slots=world.slots,
+        clock=world.clock,
+        types=world.types,
+    )
     swept = sweep(engine, deadline=NOW + 50, shuffle=lambda _: None)
     if not swept.complete:
         raise AssertionError("the tick ended early")

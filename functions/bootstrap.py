@@ -22,15 +22,40 @@ from botocore.config import Config
 
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
+from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_slots import DynamoDbSlots
+from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.system_clock import SystemClock
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.domain.definition import Priority
+from functions.domain.job_type import TypeConfig
 from functions.usecases.services import Attempts, Engine, Executor
 
 if TYPE_CHECKING:
     from functions.api.app import Handler
-    from functions.ports import Clock, DeadLetters, JobStore, RunHistory, Targets, Timetable, Workflows
-    from functions.settings import ApiSettings, DeadLettersSettings, ExecutorSettings, StepsSettings, SweepSettings
+    from functions.ports import (
+        Circuits,
+        Clock,
+        DeadLetters,
+        JobStore,
+        JobTypes,
+        ProgressBoard,
+        RateLimits,
+        RunHistory,
+        Slots,
+        Targets,
+        Timetable,
+        Workflows,
+    )
+    from functions.settings import (
+        ApiSettings,
+        DeadLettersSettings,
+        ExecutorSettings,
+        PollSettings,
+        RetryDefaults,
+        StepsSettings,
+        SweepSettings,
+    )
     from functions.usecases.lifecycle import Announcer
 
 CALLS = Config(
@@ -43,11 +68,14 @@ class _EnginePorts(TypedDict):
     jobs: JobStore
     history: RunHistory
     timetable: Timetable
+    slots: Slots
     clock: Clock
+    types: JobTypes
 
 
 class _AttemptPorts(_EnginePorts):
     targets: Targets
+    circuits: Circuits
 
 
 gc.enable()
@@ -68,7 +96,9 @@ def _client(service: str) -> Any:
     return boto3.client(service, config=CALLS)  # type: ignore[call-overload]  # the stubs know literals only
 
 
-def _ports(settings: ApiSettings | StepsSettings | SweepSettings, *, retention_days: int) -> _EnginePorts:
+def _ports(
+    settings: ApiSettings | PollSettings | StepsSettings | SweepSettings, *, retention_days: int
+) -> _EnginePorts:
     clock = SystemClock()
     queues = settings.run_queues
     return {
@@ -86,17 +116,39 @@ def _ports(settings: ApiSettings | StepsSettings | SweepSettings, *, retention_d
             role_arn=settings.scheduler_role_arn,
             clock=clock,
         ),
+        "slots": DynamoDbSlots(_client("dynamodb"), settings.coordination_table),
         "clock": clock,
+        "types": RememberedJobTypes(
+            DynamoDbRetryConfigs(_client("dynamodb"), settings.coordination_table),
+            clock=clock,
+            defaults=stage_defaults(settings.retry_defaults),
+        ),
     }
+
+
+def stage_defaults(retry: RetryDefaults) -> TypeConfig:
+    """What the stage says of retries, in the words of the contract."""
+    return TypeConfig(
+        retry={
+            "maxRetries": retry.max_retries,
+            "backoffStrategy": retry.backoff_strategy,
+            "initialDelaySeconds": retry.initial_delay_seconds,
+            "maxDelaySeconds": retry.max_delay_seconds,
+            "multiplier": retry.multiplier,
+            "jitter": retry.jitter,
+        }
+    )
 
 
 @cache
 @_uncollected()
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
-    from functions.adapters.dynamodb_limits import DynamoDbRateLimits
     from functions.adapters.dynamodb_owners import DynamoDbOwners
+    from functions.adapters.dynamodb_progress import DynamoDbProgress
+    from functions.adapters.dynamodb_workers import DynamoDbWorkers
     from functions.adapters.throttling import is_throttled
     from functions.api.app import create_app
     from functions.settings import ApiSettings
@@ -110,17 +162,14 @@ def api() -> Handler:
         workflows=_workflows(settings, ports["clock"]),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
+        circuits=DynamoDbCircuits(dynamodb, settings.coordination_table),
+        workers=DynamoDbWorkers(dynamodb, settings.coordination_table),
+        progress=DynamoDbProgress(dynamodb, settings.coordination_table),
+        retry_configs=DynamoDbRetryConfigs(dynamodb, settings.coordination_table),
     )
-    limits = settings.caller_limits
     return create_app(
         services,
-        limits=DynamoDbRateLimits(
-            dynamodb,
-            settings.coordination_table,
-            reads_per_minute=limits.reads_per_minute,
-            writes_per_minute=limits.writes_per_minute,
-            creations_per_day=limits.creations_per_day,
-        ),
+        limits=_limits(settings),
         rules=settings.target_rules,
         check_address=AddressGuard(settings.target_rules).check,
         is_throttled=is_throttled,
@@ -129,9 +178,41 @@ def api() -> Handler:
     )
 
 
+def _limits(settings: ApiSettings | PollSettings) -> RateLimits:
+    from functions.adapters.dynamodb_limits import DynamoDbRateLimits
+
+    limits = settings.caller_limits
+    return DynamoDbRateLimits(
+        _client("dynamodb"),
+        settings.coordination_table,
+        reads_per_minute=limits.reads_per_minute,
+        writes_per_minute=limits.writes_per_minute,
+        work_per_minute=limits.work_per_minute,
+        creations_per_day=limits.creations_per_day,
+    )
+
+
+@cache
+@_uncollected()
+def poll() -> Handler:
+    from functions.adapters.dynamodb_workers import DynamoDbWorkers
+    from functions.adapters.throttling import is_throttled
+    from functions.api.app import create_poll_app
+    from functions.settings import PollSettings
+    from functions.usecases.services import Polls
+
+    settings = PollSettings.from_environment()
+    polls = Polls(
+        **_ports(settings, retention_days=settings.retention_days),
+        workers=DynamoDbWorkers(_client("dynamodb"), settings.coordination_table),
+    )
+    return create_poll_app(polls, limits=_limits(settings), is_throttled=is_throttled)
+
+
 def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     """What calls targets; `longest_call` in seconds."""
     from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.http_target import HttpTarget
     from functions.adapters.lambda_target import LambdaTarget, invoke_config
     from functions.adapters.secret_values import SecretValues
@@ -154,7 +235,8 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
         ),
         sqs=SqsTarget(_client("sqs")),
     )
-    return {**ports, "targets": targets}
+    circuits = DynamoDbCircuits(_client("dynamodb"), settings.coordination_table)
+    return {**ports, "targets": targets, "circuits": circuits}
 
 
 def _workflows(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Workflows:
@@ -183,6 +265,15 @@ def steps() -> Attempts:
     from functions.settings import StepsSettings
 
     return Attempts(**_attempts(StepsSettings.from_environment(), longest_call=LONGEST_CALL))
+
+
+@cache
+def progress() -> ProgressBoard:
+    """For handlers that report how far they are."""
+    from functions.adapters.dynamodb_progress import DynamoDbProgress
+    from functions.settings import JobsSettings
+
+    return DynamoDbProgress(_client("dynamodb"), JobsSettings.from_environment().coordination_table)
 
 
 @cache

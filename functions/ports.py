@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from functions.domain.circuit import Circuit
+    from functions.domain.concurrency import Slot
     from functions.domain.definition import Priority
     from functions.domain.execution import Execution, SkippedSlots
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.job_type import StoredTypeConfig, TypeConfig
     from functions.domain.outcome import Invocation, TargetAnswer
+    from functions.domain.progress import Progress
     from functions.domain.step import Step
+    from functions.domain.worker import Worker
 
 T = TypeVar("T")
 
@@ -209,6 +214,81 @@ class Claim:
     """Whether an earlier request stored these ids."""
 
 
+class Circuits(Protocol):
+    """Rows of targets' circuits. Reads are strongly consistent."""
+
+    def get(self, key: str) -> Circuit:
+        """The stored circuit, or a closed one with `seq` 0."""
+        ...
+
+    def save(self, read: Circuit, new: Circuit, *, now: float) -> Circuit:
+        """Replace `read` by `new` in one write on condition of `read.seq`; returns the row that is stored.
+
+        That is `new` with its `seq` where its `write_id`, a fresh mark, is in it; else the row of whoever came first.
+        A repeat of an own write whose answer was lost is a success.
+        """
+        ...
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[Circuit]:
+        """In the order of their keys.
+
+        Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
+        """
+        ...
+
+
+class Slots(Protocol):
+    """The slots of concurrency keys that are taken."""
+
+    def held(self, key: str) -> Sequence[Slot]:
+        """All of the key's, by index, strongly consistent."""
+        ...
+
+    def take(self, key: str, slot: Slot, *, instead_of: Slot | None) -> bool:
+        """Put the slot where its index is free, or still has holder and mark of `instead_of`; whether it is ours.
+
+        A repeat of an own write whose answer was lost is a success: each `slot.mark` is fresh.
+        """
+        ...
+
+    def free(self, key: str, index: int, *, holder: str, mark: str | None = None) -> None:
+        """Delete the slot if this holder has it, and by this mark where one is given; anything else is no error."""
+        ...
+
+
+class RetryConfigs(Protocol):
+    """Configurations of job types, by type. Reads are strongly consistent."""
+
+    def get(self, job_type: str) -> StoredTypeConfig | None:
+        """Raises CorruptDefinitionError where what is stored cannot be read."""
+        ...
+
+    def put(self, config: StoredTypeConfig) -> None:
+        """Store it in the place of what was there; the last of two writers wins."""
+        ...
+
+    def delete(self, job_type: str) -> bool:
+        """Whether there was one. A repeat of an own deletion whose answer was lost may say that there was none."""
+        ...
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[StoredTypeConfig]:
+        """In the order of the types' names; one that cannot be read is left out.
+
+        Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
+        """
+        ...
+
+
+class JobTypes(Protocol):
+    def get(self, job_type: str | None) -> TypeConfig:
+        """What holds for the jobs of this type where they say nothing: its configuration over the stage's defaults.
+
+        For None the stage's defaults, at no cost. Read from a memory of a few seconds, and never raises for a store
+        that does not answer: what was known last, else the stage's defaults serve.
+        """
+        ...
+
+
 class Owners(Protocol):
     """Registry of everybody who owns jobs, for `owner=*`."""
 
@@ -217,6 +297,40 @@ class Owners(Protocol):
         ...
 
     def all(self) -> Iterator[str]: ...
+
+
+class Workers(Protocol):
+    """Rows of workers. Reads are strongly consistent; a row that was not heard of for a day is gone."""
+
+    def register(self, worker: Worker) -> None:
+        """Put a new worker's row."""
+        ...
+
+    def get(self, worker_id: str) -> Worker | None: ...
+
+    def seen(self, worker_id: str, *, now: float) -> Worker | None:
+        """Note that the worker lives, and return its row; None where there is none. `seen_at` never goes back."""
+        ...
+
+    def save(self, read: Worker, new: Worker) -> Worker | None:
+        """Write `draining`, `poll_id` and `intended` on condition that the row has the `version` that was read; returns
+        `new` with the next one, None where another write came first. A repeat of an own write whose answer was lost is
+        a success."""
+        ...
+
+    def all(self) -> Iterator[Worker]: ...
+
+
+class ProgressBoard(Protocol):
+    """How far running executions are, as they say themselves. Nothing decides by it."""
+
+    def report(self, execution_id: str, progress: Progress, *, now: float) -> bool:
+        """Keep it in place of the one before; False where that is less than a second old: then nothing is written."""
+        ...
+
+    def read(self, execution_id: str) -> Progress | None:
+        """From a read that may lag."""
+        ...
 
 
 class DeadLetters(Protocol):

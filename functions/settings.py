@@ -45,7 +45,21 @@ class CallerLimits:
 
     writes_per_minute: int
     reads_per_minute: int
+    work_per_minute: int
+    """What workers and callbacks send."""
     creations_per_day: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryDefaults:
+    """What holds for retries where neither a job nor its type says anything. Delays are seconds."""
+
+    max_retries: int = 3
+    backoff_strategy: str = "exponential"
+    initial_delay_seconds: float = 10.0
+    max_delay_seconds: float = 300.0
+    multiplier: float = 2.0
+    jitter: float = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +95,7 @@ class ApiSettings(_Settings):
     executions_table: str
     idempotency_table: str
     coordination_table: str
+    retry_defaults: RetryDefaults
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
@@ -91,10 +106,26 @@ class ApiSettings(_Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PollSettings(_Settings):
+    stage: str
+    jobs_table: str
+    executions_table: str
+    coordination_table: str
+    retention_days: int
+    run_queues: RunQueues
+    schedule_group: str
+    scheduler_role_arn: str
+    retry_defaults: RetryDefaults
+    caller_limits: CallerLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepsSettings(_Settings):
     stage: str
     jobs_table: str
     executions_table: str
+    coordination_table: str
+    retry_defaults: RetryDefaults
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
@@ -115,6 +146,8 @@ class SweepSettings(_Settings):
     stage: str
     jobs_table: str
     executions_table: str
+    coordination_table: str
+    retry_defaults: RetryDefaults
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
@@ -141,6 +174,7 @@ class LifecycleSettings(_Settings):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsSettings(_Settings):
     stage: str
+    coordination_table: str
 
 
 def _read(name: str, kind: Any, source: typing.Mapping[str, str]) -> Any:
@@ -162,6 +196,8 @@ def _build(kind: Any, value: Any) -> Any:
         return kind(**{name: _build(types[name], value[name]) for name in types})
     if typing.get_origin(kind) is tuple:
         return tuple(value)
+    if kind is float and type(value) is int:  # The CDK writes 10.0 as 10.
+        return float(value)
     if not isinstance(value, kind):
         raise TypeError(f"{value!r} is no {kind.__name__}")
     return value

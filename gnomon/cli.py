@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from gnomon.commands import create, jobs, preview, watch
+from gnomon.commands import circuits, create, job_types, jobs, preview, watch, worker
 
 app = typer.Typer(
     name="gnomon",
@@ -23,7 +23,10 @@ app = typer.Typer(
 create.add_to(jobs.app)
 watch.add_to(jobs.app)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(job_types.app, name="types")
+app.add_typer(circuits.app, name="circuits")
 preview.add_to(app)
+worker.add_to(app)
 
 
 def main() -> None:

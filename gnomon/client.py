@@ -25,7 +25,7 @@ from gnomon.errors import FieldProblem, GnomonApiError, UnreachableError, UsageE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gnomon.shapes import Execution, Job, Preview
+    from gnomon.shapes import Circuit, Execution, Job, Preview, RetryConfig
 
 _BUSY = frozenset({429, 502, 503, 504})
 _LONGEST_WAIT = 60.0
@@ -93,10 +93,17 @@ class Client:
         type_: str | None = None,
         owner: str | None = None,
         tag: str | None = None,
+        silent: bool | None = None,
         page_size: int = 50,
     ) -> Iterator[Job]:
         """Your own jobs, newest first, without payloads; `owner="*"` for all your role may see. Pages as it goes."""
-        filters = {"status": status, "type": type_, "owner": owner, "tag": tag}
+        filters = {
+            "status": status,
+            "type": type_,
+            "owner": owner,
+            "tag": tag,
+            "silent": None if silent is None else str(silent).lower(),
+        }
         return cast("Iterator[Job]", self._pages("/v1/jobs", filters, page_size))
 
     def replace_job(self, job_id: str, definition: Mapping[str, Any], *, etag: str | None = None) -> Job:
@@ -152,6 +159,29 @@ class Client:
         """The next slots of a cron expression, strictly after `after` (RFC 3339; default now)."""
         query = {"expression": expression, "timezone": timezone, "after": after, "count": count, "jobId": job_id}
         return cast("Preview", self._call("GET", "/v1/schedule/preview", query=query))
+
+    def list_retry_configs(self, *, page_size: int = 50) -> Iterator[RetryConfig]:
+        """What is configured for the types of jobs, by type. Pages as it goes."""
+        return cast("Iterator[RetryConfig]", self._pages("/v1/retry-configs", {}, page_size))
+
+    def get_retry_config(self, job_type: str) -> RetryConfig:
+        return cast("RetryConfig", self._call("GET", _retry_config(job_type)))
+
+    def put_retry_config(self, job_type: str, config: Mapping[str, Any]) -> RetryConfig:
+        """What holds for the type's jobs where they say nothing, in the place of what was configured. For admins."""
+        return cast("RetryConfig", self._call("PUT", _retry_config(job_type), body=config))
+
+    def delete_retry_config(self, job_type: str) -> None:
+        """The type's jobs follow the stage again. For admins."""
+        self._call("DELETE", _retry_config(job_type))
+
+    def list_circuits(self, *, page_size: int = 50) -> Iterator[Circuit]:
+        """Circuits of targets, by key. Pages as it goes."""
+        return cast("Iterator[Circuit]", self._pages("/v1/circuits", {}, page_size))
+
+    def reset_circuit(self, key: str) -> Circuit:
+        """Close the circuit: its target is called again. For admins."""
+        return cast("Circuit", self._call("POST", f"/v1/circuits/{quote(key, safe='')}/reset"))
 
     def _act(self, job_id: str, action: str) -> Job:
         return cast("Job", self._call("POST", f"{_job(job_id)}/{action}"))
@@ -240,6 +270,10 @@ def _is_loopback(url: httpx.URL) -> bool:
 
 def _job(job_id: str) -> str:
     return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _retry_config(job_type: str) -> str:
+    return f"/v1/retry-configs/{quote(job_type, safe='')}"
 
 
 def _if_match(etag: str | None) -> dict[str, str]:

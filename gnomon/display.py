@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gnomon.shapes import Execution, Job, Preview
+    from gnomon.shapes import Circuit, Execution, Job, Preview, RetryConfig
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STYLES = {
@@ -96,7 +97,7 @@ def jobs_table(jobs: Iterable[Job], now: datetime) -> Table:
         table.add_row(
             printable(job["id"]),
             Text(printable(job.get("name", ""))),
-            status(job.get("status", "")),
+            job_status(job),
             Text(schedule_words(job.get("schedule", {}))),
             next_run(job, now),
             last_run(job, now),
@@ -111,6 +112,7 @@ def job_details(job: Job, now: datetime) -> Table:
         ("id", printable(job["id"])),
         ("name", printable(job.get("name", ""))),
         ("status", status(job.get("status", ""))),
+        ("silent since", Text(moment(job.get("silentSince"), now), style="red")),
         ("schedule", schedule_words(job.get("schedule", {}))),
         ("target", target_words(job.get("target", {}))),
         ("next run", next_run(job, now)),
@@ -146,6 +148,54 @@ def executions_table(executions: Sequence[Execution], now: datetime, *, title: s
     return table
 
 
+def retry_configs_table(configs: Iterable[RetryConfig], now: datetime) -> Table:
+    table = Table("TYPE", "CONFIGURED", "CHANGED", "BY", box=None, pad_edge=False)
+    for config in configs:
+        words = ", ".join(f"{name} {_word(value)}" for name, value in _configured(config))
+        changed = moment(config.get("updatedAt"), now)
+        table.add_row(
+            Text(printable(config["jobType"])), Text(words), changed, Text(printable(config.get("updatedBy", "")))
+        )
+    return table
+
+
+def retry_config_details(config: RetryConfig, now: datetime) -> Table:
+    """What is configured for a type, a field a line."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    rows = [
+        ("type", printable(config["jobType"])),
+        *((name, _word(value)) for name, value in _configured(config)),
+        ("changed", moment(config.get("updatedAt"), now)),
+        ("by", printable(config.get("updatedBy", ""))),
+    ]
+    for name, value in rows:
+        table.add_row(Text(name, style="bold"), Text(value))
+    return table
+
+
+def circuits_table(circuits: Iterable[Circuit], now: datetime) -> Table:
+    table = Table("CIRCUIT", "STATE", "FAILURES", "SINCE", "OPEN UNTIL", "PROBE", box=None, pad_edge=False)
+    table.columns[2].justify = "right"
+    for circuit in circuits:
+        table.add_row(
+            Text(printable(circuit["key"])),
+            circuit["state"],
+            str(circuit["failures"]),
+            moment(circuit.get("since"), now),
+            moment(circuit.get("openUntil"), now),
+            circuit.get("probe") or "",
+        )
+    return table
+
+
+def _configured(config: RetryConfig) -> list[tuple[str, object]]:
+    return [(name, value) for name, value in config.items() if name not in ("jobType", "updatedAt", "updatedBy")]
+
+
+def _word(value: object) -> str:
+    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
 def preview_table(preview: Preview, now: datetime) -> Table:
     table = Table("LOCAL TO THE ZONE", "UTC", "FROM NOW", box=None, pad_edge=False)
     for slot, local in zip(preview["slots"], preview["local"], strict=True):
@@ -175,6 +225,9 @@ def what(execution: Execution, now: datetime) -> str:
     if error:
         parts.append(f"{error.get('code', '')}: {error.get('message', '')}")
     # That a retry follows is said by its time.
+    progress = execution.get("progress")
+    if progress:
+        parts.append(f"{progress.get('percent', 0):g} % {progress.get('message', '')}".rstrip())
     if execution.get("reason") and execution["reason"] not in ("RETRY_SCHEDULED", execution.get("deferredFor")):
         parts.append(str(execution["reason"]))
     if put_off := execution.get("deferrals"):
@@ -225,6 +278,12 @@ def last_run(job: Job, now: datetime) -> Text:
         return Text("")
     outcome = run.get("outcome", "")
     return Text.assemble(status(outcome), f" {moment(run.get('scheduledFor'), now)}")
+
+
+def job_status(job: Job) -> Text:
+    """The job's status, and that it is silent."""
+    silent = Text(" SILENT", style="red") if job.get("silentSince") else Text("")
+    return Text.assemble(status(job.get("status", "")), silent)
 
 
 def status(word: str) -> Text:

@@ -53,11 +53,13 @@ class ChangeLog:
     _seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
 
     def changes(self, executions: list[Execution]) -> list[Execution]:
-        """Those that are new, or whose status or extent changed since they were told."""
+        """Those that are new, or whose status, extent or progress changed since they were told."""
         changed = []
         for execution in executions:
             key = execution.get("id") or f"{execution.get('from')}"
-            state = (execution.get("status"), execution.get("final"), execution.get("count"))
+            progress = execution.get("progress")
+            told = (progress["percent"], progress["message"]) if progress else None
+            state = (execution.get("status"), execution.get("final"), execution.get("count"), told)
             if self._seen.get(key) != state:
                 self._seen[key] = state
                 changed.append(execution)

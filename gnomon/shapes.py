@@ -43,6 +43,7 @@ class Job(TypedDict, total=False):
     priority: str
     timeoutSeconds: int
     maxRuns: int
+    alertAfterSeconds: int
     tags: list[str]
     enabled: bool
     status: str
@@ -50,6 +51,7 @@ class Job(TypedDict, total=False):
     createdBy: str
     createdAt: str
     nextRunAt: str | None
+    silentSince: str | None
     revision: int
     activeRuns: list[ActiveRun]
     lastRun: LastRun | None
@@ -57,6 +59,11 @@ class Job(TypedDict, total=False):
 
 class ErrorInfo(TypedDict, total=False):
     code: str
+    message: str
+
+
+class Progress(TypedDict):
+    percent: float
     message: str
 
 
@@ -78,6 +85,8 @@ Execution = TypedDict(
         "fence": int,
         "deferrals": int,
         "deferredFor": str | None,
+        "workerId": str | None,
+        "progress": Progress | None,
         "result": Any,
         # A line of skipped slots has these instead of an attempt.
         "from": str,
@@ -87,6 +96,68 @@ Execution = TypedDict(
     total=False,
 )
 """One attempt of a run, or one line of skipped slots (`status` SKIPPED with `from`, `to`, `count`)."""
+
+
+class Circuit(TypedDict):
+    """A target that jobs with a circuit breaker call: CLOSED, OPEN (left alone), HALF_OPEN (one attempt tries it)."""
+
+    key: str
+    state: str
+    failures: int
+    since: str | None
+    openUntil: str | None
+    probe: str | None
+
+
+class ClaimedExecution(TypedDict, total=False):
+    """An attempt that a worker holds, with its payload."""
+
+    id: str
+    jobId: str
+    runId: str
+    scheduledFor: str
+    attempt: int
+    fence: int
+    workerId: str
+    queue: str
+    payload: Any
+    leaseExpiresAt: str
+    deadlineAt: str
+
+
+class Worker(TypedDict, total=False):
+    """`status` is ACTIVE, DRAINING or OFFLINE."""
+
+    id: str
+    name: str
+    status: str
+    queues: list[str]
+    maxItems: int
+    draining: bool
+    owner: str
+    createdBy: str
+    registeredAt: str
+    lastSeenAt: str
+
+
+class RetryConfig(TypedDict, total=False):
+    """What is configured for a type of jobs; what is absent follows the stage."""
+
+    jobType: str
+    maxRetries: int
+    backoffStrategy: str
+    initialDelaySeconds: float
+    maxDelaySeconds: float
+    multiplier: float
+    jitter: float
+    retryableErrors: list[str]
+    nonRetryableErrors: list[str]
+    retryWindowSeconds: int
+    poisonDetection: bool
+    circuitBreaker: dict[str, int]
+    maxConcurrency: int
+    updatedAt: str
+    updatedBy: str
 
 
 class Preview(TypedDict):

@@ -21,6 +21,8 @@ class Grant(NamedTuple):
     """The key may be used only through this service."""
     passed_to: str | None = None
     """The role may be passed to this service only."""
+    rows_of: str | None = None
+    """Only rows with this partition key."""
 
     def also_called(self, aliases: Mapping[str, str]) -> Grant:
         """The same permission where a stage's AWS knows its actions by other names besides."""
@@ -38,6 +40,17 @@ _USE_KEY = (
     "kms:ReEncryptTo",
 )
 _USE_TABLES_KEY = Grant("UseTablesKey", _USE_KEY, ("key",), through="dynamodb")
+_READ_TYPE = Grant("ReadJobType", ("dynamodb:GetItem",), ("table:coordination",))
+_READ_COORDINATION = Grant("ReadCoordination", ("dynamodb:GetItem",), ("table:coordination",))
+"""Job types and circuits."""
+_FIND_WAITING = Grant("FindWaiting", ("dynamodb:Query",), ("table:jobs/waiting",))
+_USE_SLOTS = (
+    Grant("ReadSlots", ("dynamodb:Query",), ("table:coordination",)),
+    Grant("TakeSlots", ("dynamodb:PutItem",), ("table:coordination",)),
+    Grant("FreeSlots", ("dynamodb:DeleteItem",), ("table:coordination",)),
+    _FIND_WAITING,
+)
+"""Slots of concurrency keys; with TakeSlots executor and steps write circuits, too."""
 _SEND_HINTS = Grant("SendHints", ("sqs:SendMessage",), _RUN_QUEUES)
 _ARM = Grant("ArmSchedules", ("scheduler:CreateSchedule",), ("schedules",))
 _CALL_TARGETS = (
@@ -66,12 +79,25 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),
         Grant("RegisterOwner", ("dynamodb:PutItem",), ("table:coordination",)),
         Grant("ListOwners", ("dynamodb:Query",), ("table:coordination",)),
+        _FIND_WAITING,
+        _READ_TYPE,
+        Grant("ForgetJobType", ("dynamodb:DeleteItem",), ("table:coordination",)),
         _USE_TABLES_KEY,
         _SEND_HINTS,
         _ARM,
         _PASS_ROLE,
         Grant("DisarmSchedules", ("scheduler:DeleteSchedule",), ("schedules",)),
         Grant("StopWorkflows", ("states:StopExecution",), ("machine/executions",)),
+    ),
+    "poll": (
+        Grant("FindWaiting", ("dynamodb:Query",), ("table:jobs/waiting",)),
+        Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
+        Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        Grant("ReadWorker", ("dynamodb:GetItem",), ("table:coordination",)),
+        Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),
+        _USE_TABLES_KEY,
+        _SEND_HINTS,
     ),
     "executor": (
         Grant(
@@ -81,7 +107,10 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         ),
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        _READ_COORDINATION,
+        *_USE_SLOTS,
         _USE_TABLES_KEY,
         _SEND_HINTS,
         _ARM,
@@ -94,6 +123,8 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
         Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        _READ_COORDINATION,
+        *_USE_SLOTS,
         _USE_TABLES_KEY,
         _SEND_HINTS,
         _ARM,
@@ -106,13 +137,19 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
         Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
+        _READ_TYPE,
+        *_USE_SLOTS,
         _USE_TABLES_KEY,
         _SEND_HINTS,
         Grant("MeasureQueues", ("sqs:GetQueueAttributes",), _RUN_QUEUES),
         _ARM,
         _PASS_ROLE,
     ),
-    "jobs": (),
+    "jobs": (
+        # Users' code runs under this role: it may write how far an execution is, which decides nothing, and no more.
+        Grant("ReportProgress", ("dynamodb:UpdateItem",), ("table:coordination",), rows_of="progress"),
+        _USE_TABLES_KEY,
+    ),
     "dead_letters": (
         Grant(
             "ReadStream",
@@ -157,6 +194,8 @@ def statements(
 
 
 def _conditions(grant: Grant, stack: Stack) -> dict[str, object] | None:
+    if grant.rows_of is not None:
+        return {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [grant.rows_of]}}
     equal: dict[str, str] = {}
     if grant.through is not None:
         equal["kms:ViaService"] = f"{grant.through}.{stack.region}.amazonaws.com"

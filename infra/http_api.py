@@ -16,6 +16,7 @@ from infra.nag import acknowledge
 from infra.stage import Stage
 
 PROTECTED_PATH = "/v1/{proxy+}"
+POLL_PATH = "/v1/workers/{workerId}/poll"
 PUBLIC_PATHS = ("/health", "/ready", "/live", "/startup", "/openapi.json", "/docs")
 
 _ACCESS_LOG = {
@@ -41,17 +42,25 @@ class HttpApi(Construct):
         *,
         stage: Stage,
         function: lambda_.IFunction,
+        poll_function: lambda_.IFunction,
         issuer: str,
         client_ids: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id)
         self.api = apigateway.HttpApi(self, "Api", description=f"Gnomon {stage.name}", create_default_stage=False)
         integration = integrations.HttpLambdaIntegration("Function", function, scope_permission_to_route=False)
+        authorizer = authorizers.HttpJwtAuthorizer("Tokens", issuer, jwt_audience=list(client_ids))
         self.api.add_routes(
             path=PROTECTED_PATH,
             methods=[apigateway.HttpMethod.ANY],
             integration=integration,
-            authorizer=authorizers.HttpJwtAuthorizer("Tokens", issuer, jwt_audience=list(client_ids)),
+            authorizer=authorizer,
+        )
+        self.api.add_routes(
+            path=POLL_PATH,
+            methods=[apigateway.HttpMethod.POST],
+            integration=integrations.HttpLambdaIntegration("Poll", poll_function, scope_permission_to_route=False),
+            authorizer=authorizer,
         )
         for path in PUBLIC_PATHS:
             self._public(integration, path=path, method=apigateway.HttpMethod.GET)

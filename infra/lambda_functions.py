@@ -19,6 +19,7 @@ from functions.settings import (
     ExecutorSettings,
     JobsSettings,
     LifecycleSettings,
+    PollSettings,
     StepsSettings,
     SweepSettings,
 )
@@ -48,6 +49,14 @@ class FunctionSpec:
 
 _API = FunctionSpec(
     module="api", description="HTTP API", settings=ApiSettings, timeout=Duration.seconds(25), memory_mb=1024
+)
+_POLL = FunctionSpec(
+    module="poll",
+    description="workers' polls, which may wait",
+    settings=PollSettings,
+    # Beyond the longest wait of 20 s, within the 30 s after which API Gateway gives up.
+    timeout=Duration.seconds(28),
+    memory_mb=256,
 )
 _EXECUTOR = FunctionSpec(
     module="executor",
@@ -183,6 +192,7 @@ class Functions(Construct):
         self._stage = stage
         self._code = lambda_.Code.from_asset(str(code))
         self.api = self._function("Api", _API)
+        self.poll = self._function("Poll", _POLL, concurrency=stage.poll_concurrency)
         self.executor = self._function("Executor", _EXECUTOR)
         self.sweep = self._function("Sweep", _SWEEP, concurrency=stage.sweep_concurrency)
         self.steps = self._function("Steps", _STEPS)
@@ -193,7 +203,16 @@ class Functions(Construct):
     @property
     def all(self) -> dict[str, GnomonFunction]:
         """By module, in the words of infra.grants."""
-        made = (self.api, self.executor, self.steps, self.sweep, self.jobs, self.dead_letters, self.lifecycle)
+        made = (
+            self.api,
+            self.poll,
+            self.executor,
+            self.steps,
+            self.sweep,
+            self.jobs,
+            self.dead_letters,
+            self.lifecycle,
+        )
         return {each.spec.module: each for each in made}
 
     def configure(self, values: Mapping[str, object]) -> None:

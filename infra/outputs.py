@@ -25,6 +25,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "StateMachineArn": "State machine that runs long attempts",
     "WebhookSecretArn": "Secret that signs the requests of http targets",
     "ApiFunction": "Function of the HTTP API",
+    "PollFunction": "Function that answers workers' polls",
     "ExecutorFunction": "Function that starts and ends runs",
     "StepsFunction": "Function behind the state machine's states",
     "SweepFunction": "Function that looks after lost hints",

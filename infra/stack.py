@@ -60,6 +60,7 @@ class GnomonStack(Stack):
             "HttpApi",
             stage=stage,
             function=self.functions.api.function,
+            poll_function=self.functions.poll.function,
             issuer=self.identity.issuer,
             client_ids=[
                 self.identity.user_client.user_pool_client_id,
@@ -110,6 +111,7 @@ class GnomonStack(Stack):
             "executions_table": self.storage.executions.table_name,
             "idempotency_table": self.storage.idempotency.table_name,
             "coordination_table": self.storage.coordination.table_name,
+            "retry_defaults": dataclasses.asdict(stage.retry_defaults),
             "retention_days": stage.history_retention_days,
             "run_queues": {
                 name: {"url": queue.queue_url, "arn": queue.queue_arn} for name, queue in self.queues.run_queues.items()
@@ -223,6 +225,7 @@ class GnomonStack(Stack):
             "StateMachineArn": self.workflow.machine.state_machine_arn,
             "WebhookSecretArn": storage.webhook_secret_arn,
             "ApiFunction": functions.api.function.function_name,
+            "PollFunction": functions.poll.function.function_name,
             "ExecutorFunction": functions.executor.function.function_name,
             "StepsFunction": functions.steps.function.function_name,
             "SweepFunction": functions.sweep.function.function_name,

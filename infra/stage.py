@@ -7,7 +7,7 @@ enumeration members.
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from functions.settings import CallerLimits, TargetRules
+from functions.settings import CallerLimits, RetryDefaults, TargetRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,12 @@ class Stage:
     gateway_burst: int
     caller_limits: CallerLimits
     target_rules: TargetRules
+    retry_defaults: RetryDefaults = field(default_factory=RetryDefaults)
+    """For jobs that say nothing of retries, and whose type says nothing either."""
     run_concurrency: RunConcurrency
     sweep_concurrency: int = 1
+    poll_concurrency: int
+    """How many polls are answered at the same time, those that wait included; reserved, so they take no others'."""
     own_schedule_group: bool = True
     """Hints have an EventBridge Scheduler group of their own. Not on the emulator: whatever group a schedule is in, its
     permissions are looked up as if it was in the default one."""
@@ -80,7 +84,7 @@ class Stage:
 
 
 _ALLOWED_NAMES = ("gnomon-",)
-_PERSON = CallerLimits(writes_per_minute=100, reads_per_minute=500, creations_per_day=1_000)
+_PERSON = CallerLimits(writes_per_minute=100, reads_per_minute=500, work_per_minute=6_000, creations_per_day=1_000)
 
 LOCAL = Stage(
     name="local",
@@ -95,9 +99,15 @@ LOCAL = Stage(
     alarm_topic=False,
     gateway_rate=10_000,
     gateway_burst=5_000,
-    caller_limits=CallerLimits(writes_per_minute=100_000, reads_per_minute=100_000, creations_per_day=10_000_000),
+    caller_limits=CallerLimits(
+        writes_per_minute=100_000,
+        reads_per_minute=100_000,
+        work_per_minute=100_000,
+        creations_per_day=10_000_000,
+    ),
     target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=("http://127.0.0.1:*",)),
     run_concurrency=RunConcurrency(high=10, normal=10, low=5),
+    poll_concurrency=20,
     own_schedule_group=False,
     platform=THIS_MACHINE,
 )
@@ -117,6 +127,7 @@ DEV = Stage(
     caller_limits=_PERSON,
     target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=()),
     run_concurrency=RunConcurrency(high=20, normal=20, low=5),
+    poll_concurrency=10,
     platform=LAMBDA_ARM64,
 )
 
@@ -135,6 +146,7 @@ PROD = Stage(
     caller_limits=_PERSON,
     target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=()),
     run_concurrency=RunConcurrency(high=200, normal=200, low=50),
+    poll_concurrency=100,
     platform=LAMBDA_ARM64,
 )
 

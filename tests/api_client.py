@@ -91,9 +91,15 @@ class Api:
             jobs=self.world.jobs,
             history=self.world.history,
             timetable=self.world.timetable,
+            slots=self.world.slots,
+            circuits=self.world.circuits,
             clock=self.world.clock,
+            types=self.world.types,
             idempotency=self.world.idempotency,
             owners=self.world.owners,
+            workers=self.world.workers,
+            progress=self.world.progress,
+            retry_configs=self.world.retry_configs,
             workflows=self.world.workflows,
         )
         self.app = create_app(

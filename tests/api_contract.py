@@ -13,7 +13,13 @@ from functions.api.app import routes_without_services
 from functions.api.openapi import document
 
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_PARAMETERS = {"{jobId}": UUID, "{executionId}": UUID + r"-[0-9a-z]+-\d{4}"}
+_PARAMETERS = {
+    "{jobType}": ".+",
+    "{circuitKey}": "[^/]+",
+    "{jobId}": UUID,
+    "{executionId}": UUID + r"-[0-9a-z]+-\d{4}",
+    "{workerId}": r"[a-z2-7]{16}",
+}
 
 
 def must_be_documented(method: str, path: str, status: int, content_type: str | None, body: str | None) -> None:

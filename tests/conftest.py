@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import threading
 from dataclasses import dataclass
@@ -69,6 +70,10 @@ class Aws:
     dynamodb: Any
     sqs: Any
     scheduler: Any
+    states: Any
+    """Without the SDK's retries, as functions.adapters.state_machine has it."""
+    machine: str
+    """ARN of a state machine that does nothing."""
     events: Any
     jobs_table: str
     executions_table: str
@@ -113,6 +118,12 @@ def aws(_one_at_a_time: None) -> Iterator[Aws]:
         )
         tables = create_tables(dynamodb)
         queues = {priority: _queue(sqs, f"run-{priority}") for priority in Priority}
+        states = session.client("stepfunctions", config=Config(retries={"total_max_attempts": 1}))
+        machine = states.create_state_machine(
+            name="attempts",
+            definition=json.dumps({"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}),
+            roleArn="arn:aws:iam::123456789012:role/attempts",
+        )
         scheduler.create_schedule_group(Name="gnomon")
         events.create_event_bus(Name="gnomon")
         subscriber_url, subscriber_arn = _queue(sqs, "subscriber")
@@ -122,6 +133,8 @@ def aws(_one_at_a_time: None) -> Iterator[Aws]:
             dynamodb=dynamodb,
             sqs=sqs,
             scheduler=scheduler,
+            states=states,
+            machine=machine["stateMachineArn"],
             events=events,
             event_bus="gnomon",
             subscriber_url=subscriber_url,

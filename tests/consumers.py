@@ -72,6 +72,7 @@ class BusyDriver(Driver):
         def consume() -> None:
             try:
                 super(BusyDriver, self).deliver(delivery)
+                self.run_machine()  # what the state machine does, this thread does for it
             finally:
                 self._turn.release()
 

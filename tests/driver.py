@@ -13,7 +13,7 @@ from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.job import Job
 from functions.domain.lean import kept_execution
-from functions.ports import Clock, JobStore, RunHistory
+from functions.ports import Circuits, Clock, JobStore, RunHistory, Slots
 from functions.usecases.executor import Handled, handle_hint
 from functions.usecases.jobs import JobDraft, create_job
 from functions.usecases.services import Executor, Services
@@ -47,8 +47,10 @@ class Driver:
         sweeps: bool = True,
         jobs: JobStore | None = None,
         history: RunHistory | None = None,
+        circuits: Circuits | None = None,
+        slots: Slots | None = None,
     ) -> None:
-        """`jobs` and `history` put adapters in the place of the fakes."""
+        """`jobs`, `history`, `circuits` and `slots` put adapters in the place of the fakes."""
         self.world = world or World()
         self.sweeps = sweeps
         self.handled: list[Handled] = []
@@ -61,13 +63,26 @@ class Driver:
             "jobs": jobs or self.world.jobs,
             "history": history or self.world.history,
             "timetable": self.world.timetable,
+            "slots": slots or self.world.slots,
             "clock": self.world.clock,
+            "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
         }
         workflows = self.world.workflows
-        self.executor = Executor(**shared, targets=self.world.targets, uniform=middle, workflows=workflows)
+        circuits = circuits or self.world.circuits
+        self.executor = Executor(
+            **shared, targets=self.world.targets, uniform=middle, workflows=workflows, circuits=circuits
+        )
         self.services = Services(
-            **shared, idempotency=self.world.idempotency, owners=self.world.owners, workflows=workflows
+            **shared,
+            uniform=middle,
+            idempotency=self.world.idempotency,
+            owners=self.world.owners,
+            workers=self.world.workers,
+            progress=self.world.progress,
+            workflows=workflows,
+            circuits=circuits,
+            retry_configs=self.world.retry_configs,
         )
         self._next_sweep = self.world.clock.now() + 60
 
@@ -112,9 +127,7 @@ class Driver:
     def run_machine(self) -> None:
         """Run what the state machine was started for. Which states' functions die is said by the faults."""
         for step in self.world.workflows.take():
-            died = self.world.faults.crashed
             self.states += walk(self.executor, step)
-            self.crashes += self.world.faults.crashed and not died
             self.world.workflows.ended(step)
 
     def _comes_back(self, delivery: Delivery) -> None:

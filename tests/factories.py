@@ -10,6 +10,7 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.hint import Hint
 from functions.domain.ids import new_write_id, slot_id
 from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job_type import TypeConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,9 @@ def make_document(**changes: Any) -> dict[str, Any]:
 
 
 def make_definition(*, payload: str = "{}", job_id: str = JOB_ID, created_at: int = NOW, **changes: Any) -> Definition:
-    return Definition.read(make_document(**changes), payload, job_id=job_id, created_at=created_at)
+    """A definition as it counts at run time; nothing is configured for its type."""
+    read = Definition.read(make_document(**changes), payload, job_id=job_id, created_at=created_at)
+    return read.under(TypeConfig())
 
 
 def make_job(**changes: Any) -> Job:

@@ -18,8 +18,11 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from functions.domain.circuit import Circuit
+from functions.domain.concurrency import Slot, place_of
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import (
+    CorruptDefinitionError,
     HintNotSentError,
     IdempotencyKeyReusedError,
     JobExistsError,
@@ -29,8 +32,10 @@ from functions.domain.errors import (
     UnavailableError,
 )
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
+from functions.domain.job_type import StoredTypeConfig, TypeConfig
 from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.progress import MIN_INTERVAL, Progress
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
 from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page
 from tests.faults import Faults
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
     from functions.domain.step import Step
+    from functions.domain.worker import Worker
 
 SHARDS = 8
 INLINE_LIMIT = 500
@@ -230,8 +236,8 @@ class InMemoryJobs:
     def _read(self, job_id: str, *, with_definition: bool = True) -> Job:
         row = self.rows[job_id]
         if row.definition_row is None or not with_definition:
-            return row
-        return dataclasses.replace(row, definition=self.definitions.get((job_id, row.definition_row)))
+            return _as_stored(row)
+        return _as_stored(dataclasses.replace(row, definition=self.definitions.get((job_id, row.definition_row))))
 
     def _current(self, row: Job, read: Job) -> Job:
         if row.definition_row is not None and row.definition_row == read.definition_row:
@@ -252,8 +258,7 @@ class InMemoryJobs:
         self._waiting.pop(row.id, None)
         if row.waiting is not None:
             run = row.waiting[1]
-            order = {"high": 0, "normal": 1, "low": 2}[row.priority.value]
-            self._waiting[row.id] = (str(run.waits_for), f"{order}#{run.deferred_at or 0:010d}")
+            self._waiting[row.id] = (str(run.waits_for), place_of(row.priority, run.deferred_at or 0))
         if row.attention_at is not None:
             self._attention[row.id] = row.attention_at
         if row.deleted_at is None:
@@ -526,6 +531,7 @@ class InMemoryRateLimits:
         *,
         reads_per_minute: int = 500,
         writes_per_minute: int = 100,
+        work_per_minute: int = 6000,
         creations_per_day: int = 1000,
         faults: Faults | None = None,
     ) -> None:
@@ -533,6 +539,7 @@ class InMemoryRateLimits:
         self.buckets = {
             "read": Bucket(limit=reads_per_minute, period_seconds=60),
             "write": Bucket(limit=writes_per_minute, period_seconds=60),
+            "work": Bucket(limit=work_per_minute, period_seconds=60),
             "creation": Bucket(limit=creations_per_day, period_seconds=86_400),
         }
         self._arrivals: dict[tuple[str, str], int] = {}
@@ -606,6 +613,58 @@ class InMemoryIdempotencyKeys:
         self.faults.run("idempotency.release", apply)
 
 
+class InMemoryRetryConfigs:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, StoredTypeConfig] = {}
+        self.broken: set[str] = set()
+        """Types whose rows cannot be read."""
+
+    def get(self, job_type: str) -> StoredTypeConfig | None:
+        if job_type in self.broken:
+            raise CorruptDefinitionError
+        return self.rows.get(job_type)
+
+    def put(self, config: StoredTypeConfig) -> None:
+        self.faults.run("retry_configs.put", lambda: self.rows.__setitem__(config.job_type, config))
+
+    def delete(self, job_type: str) -> bool:
+        return self.faults.run("retry_configs.delete", lambda: self.rows.pop(job_type, None) is not None)
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[StoredTypeConfig]:
+        scope = "retry configurations"
+        after = "" if cursor is None else read_cursor(cursor, scope=scope)
+        names = sorted(name for name in self.rows if name > after)
+        more, names = len(names) > limit, names[:limit]
+        return Page(
+            items=[self.rows[name] for name in names if name not in self.broken],
+            cursor=write_cursor(names[-1], scope=scope) if more else None,
+        )
+
+
+class FakeJobTypes:
+    """Reads the rows themselves, so that a change counts at once."""
+
+    def __init__(self, configs: InMemoryRetryConfigs, defaults: TypeConfig | None = None) -> None:
+        self.configs = configs
+        self.defaults = defaults or TypeConfig()
+        self.asked: list[str] = []
+        """The types that were asked for."""
+
+    def get(self, job_type: str | None) -> TypeConfig:
+        if job_type is None:
+            return self.defaults
+        self.asked.append(job_type)
+        stored = self.configs.rows.get(job_type)
+        return self.defaults if stored is None else TypeConfig.read(stored.document).over(self.defaults)
+
+    def put(self, job_type: str, **document: Any) -> None:
+        """Configure a type, as an admin would."""
+        self.configs.rows[job_type] = StoredTypeConfig(
+            job_type=job_type, document=document, updated_at=0, updated_by="root"
+        )
+
+
 class InMemoryOwners:
     def __init__(self, *, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
@@ -617,6 +676,152 @@ class InMemoryOwners:
 
     def all(self) -> Iterator[str]:
         yield from sorted(self.known)
+
+
+class InMemoryCircuits:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, Circuit] = {}
+        self.calls: list[str] = []
+        self._lock = threading.RLock()
+
+    def get(self, key: str) -> Circuit:
+        self.calls.append("get")
+        with self._lock:
+            return self.rows.get(key, Circuit(key=key))
+
+    def save(self, read: Circuit, new: Circuit, *, now: float) -> Circuit:
+        saved = dataclasses.replace(new, seq=read.seq + 1)
+
+        def apply() -> Circuit:
+            with self._lock:
+                stored = self.rows.get(read.key, Circuit(key=read.key))
+                if stored.seq == read.seq:
+                    self.rows[read.key] = stored = saved
+                return stored
+
+        return self.faults.run("circuits.save", apply)
+
+    def list(self, *, limit: int, cursor: str | None) -> Page[Circuit]:
+        after = "" if cursor is None else read_cursor(cursor, scope="circuits")
+        keys = sorted(key for key in self.rows if key > after)
+        more = len(keys) > limit
+        circuits = [self.rows[key] for key in keys[:limit]]
+        return Page(items=circuits, cursor=write_cursor(circuits[-1].key, scope="circuits") if more else None)
+
+
+class InMemorySlots:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, dict[int, Slot]] = {}
+        """Key to index to slot."""
+        self.calls: list[str] = []
+        self._lock = threading.RLock()
+
+    def held(self, key: str) -> Sequence[Slot]:
+        self.calls.append("held")
+        with self._lock:
+            return [slot for _, slot in sorted(self.rows.get(key, {}).items())]
+
+    def take(self, key: str, slot: Slot, *, instead_of: Slot | None) -> bool:
+        def apply() -> bool:
+            with self._lock:
+                stored = self.rows.setdefault(key, {}).get(slot.index)
+                if stored is None:
+                    fits = instead_of is None
+                else:
+                    fits = instead_of is not None and (stored.holder, stored.mark) == (
+                        instead_of.holder,
+                        instead_of.mark,
+                    )
+                if fits:
+                    self.rows[key][slot.index] = slot
+                return fits or (stored is not None and stored.mark == slot.mark)
+
+        return self.faults.run("slots.take", apply)
+
+    def free(self, key: str, index: int, *, holder: str, mark: str | None = None) -> None:
+        def apply() -> None:
+            with self._lock:
+                stored = self.rows.get(key, {}).get(index)
+                if stored is not None and stored.holder == holder and mark in (None, stored.mark):
+                    del self.rows[key][index]
+
+        self.faults.run("slots.free", apply)
+
+
+class InMemoryWorkers:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, Worker] = {}
+        self._marks: dict[str, object] = {}
+        self._lock = threading.RLock()
+
+    def register(self, worker: Worker) -> None:
+        self.faults.run("workers.register", lambda: self.rows.__setitem__(worker.id, worker))
+
+    def get(self, worker_id: str) -> Worker | None:
+        return self.rows.get(worker_id)
+
+    def seen(self, worker_id: str, *, now: float) -> Worker | None:
+        def apply() -> Worker | None:
+            with self._lock:
+                row = self.rows.get(worker_id)
+                if row is None:
+                    return None
+                self.rows[worker_id] = row = dataclasses.replace(row, seen_at=max(row.seen_at, int(now)))
+                return row
+
+        return self.faults.run("workers.seen", apply)
+
+    def save(self, read: Worker, new: Worker) -> Worker | None:
+        mark = object()
+
+        def apply() -> Worker | None:
+            with self._lock:
+                row = self.rows.get(read.id)
+                if row is not None and self._marks.get(read.id) is mark:
+                    return dataclasses.replace(new, version=read.version + 1)
+                if row is None or row.version != read.version:
+                    return None
+                self._marks[read.id] = mark
+                self.rows[read.id] = dataclasses.replace(
+                    row,
+                    draining=new.draining,
+                    poll_id=new.poll_id or row.poll_id,
+                    intended=new.intended,
+                    version=read.version + 1,
+                )
+                return dataclasses.replace(new, version=read.version + 1)
+
+        return self.faults.run("workers.save", apply)
+
+    def all(self) -> Iterator[Worker]:
+        yield from [self.rows[key] for key in sorted(self.rows)]
+
+
+class InMemoryProgress:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, tuple[Progress, int]] = {}
+        self._lock = threading.RLock()
+
+    def report(self, execution_id: str, progress: Progress, *, now: float) -> bool:
+        at = int(now * 1000)
+
+        def apply() -> bool:
+            with self._lock:
+                stored = self.rows.get(execution_id)
+                if stored is not None and stored[1] > at - int(MIN_INTERVAL * 1000):
+                    return False
+                self.rows[execution_id] = (progress, at)
+                return True
+
+        return self.faults.run("progress.report", apply)
+
+    def read(self, execution_id: str) -> Progress | None:
+        stored = self.rows.get(execution_id)
+        return None if stored is None else stored[0]
 
 
 class FakeDeadLetters:
@@ -671,7 +876,20 @@ class World:
         self.limits = InMemoryRateLimits(faults=self.faults)
         self.idempotency = InMemoryIdempotencyKeys(faults=self.faults)
         self.owners = InMemoryOwners(faults=self.faults)
+        self.circuits = InMemoryCircuits(faults=self.faults)
+        self.slots = InMemorySlots(faults=self.faults)
+        self.retry_configs = InMemoryRetryConfigs(faults=self.faults)
+        self.types = FakeJobTypes(self.retry_configs)
         self.dead_letters = FakeDeadLetters(faults=self.faults)
+        self.workers = InMemoryWorkers(faults=self.faults)
+        self.progress = InMemoryProgress(faults=self.faults)
+
+
+def _as_stored(row: Job) -> Job:
+    """What is stored of a definition is what the caller wrote, and nothing of its type's configuration."""
+    if row.definition is None or row.definition.policy is None:
+        return row
+    return dataclasses.replace(row, definition=dataclasses.replace(row.definition, policy=None))
 
 
 def shard_of(job_id: str) -> int:

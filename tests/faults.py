@@ -31,6 +31,7 @@ MUTATIONS = {
     "sqs": ("SendMessage", "SendMessageBatch", "DeleteMessage"),
     "events": ("PutEvents",),
     "scheduler": ("CreateSchedule", "DeleteSchedule"),
+    "stepfunctions": ("StartExecution", "StopExecution"),
 }
 
 

@@ -121,6 +121,19 @@ def once_fails(driver: Driver) -> str:
     return job_id
 
 
+def orchestrated(driver: Driver) -> str:
+    job_id = made(driver, schedule=ONCE, orchestrated=True)
+    driver.run_until(NOW + 20)
+    return job_id
+
+
+def orchestrated_retries(driver: Driver) -> str:
+    _answers(driver, FAILED, OK)
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, orchestrated=True)
+    driver.run_until(NOW + 60)
+    return job_id
+
+
 def big_definition(driver: Driver) -> str:
     job_id = made(driver, schedule=ONCE, description="x" * 900)
     driver.run_until(NOW + 20)
@@ -270,6 +283,8 @@ FLOWS = [
     Flow("once", once_succeeds, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-with-a-long-result", once_with_a_long_result, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-and-by-hand", once_and_by_hand, JobStatus.COMPLETED, {10: DONE}, manual=(DONE,)),
+    Flow("orchestrated", orchestrated, JobStatus.COMPLETED, {10: DONE}),
+    Flow("orchestrated-retried", orchestrated_retries, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-with-a-big-definition", big_definition, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-retried-twice", once_retries, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-failed-for-good", once_fails, JobStatus.FAILED, {10: DEAD}),

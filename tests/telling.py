@@ -68,6 +68,7 @@ class Heard:
         self._attempts(row, known)
         self._gaps(row, gaps)
         self._switches(row)
+        self._silences(row)
 
     def _attempts(self, row: Job, known: dict[tuple[str, int], Execution]) -> None:
         stories: dict[tuple[str, int], list[LifecycleEvent]] = {}
@@ -130,6 +131,24 @@ class Heard:
             must(len(inside) == 1, "what is skipped is in one gap", (event, stored))
             told[inside[0][0]] = told.get(inside[0][0], 0) + event.facts["count"]
         must(told == {gap[0]: gap[2] for gap in stored.values()}, "skips are told slot by slot", (told, stored))
+
+    def _silences(self, row: Job) -> None:
+        """Told once; then the job recovers by a success, or somebody changes or cancels it."""
+        silent: bool | None = False  # None: a change may have ended it, or not
+        ends = (EventType.RECOVERED, EventType.CHANGED, EventType.CANCELLED, EventType.DELETED)
+        for place, event in enumerate(self.events):
+            if event.type is EventType.SILENT:
+                must(silent is not True, "a silence is told once", event)
+                silent = True
+            if event.type is EventType.RECOVERED:
+                must(silent is not False, "only a silent job recovers", event)
+                before = [one.type for one in self.events[place - event.index : place]]
+                must(EventType.COMPLETED in before, "a success recovers", (before, event))
+            if event.type is EventType.CHANGED:
+                silent = None if silent else silent
+            elif event.type in ends:
+                silent = False
+        must(silent is None or silent is row.is_silent, "a silent row was told", row)
 
     def _switches(self, row: Job) -> None:
         paused = self.events[0].facts["paused"]

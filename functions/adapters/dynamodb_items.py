@@ -24,14 +24,15 @@ from functions.adapters.dynamodb_keys import (
     split_history_place,
     text,
     waiting_partition,
-    waiting_place,
     waiting_shard,
 )
+from functions.domain.concurrency import place_of
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.ids import is_slot_id
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -76,6 +77,7 @@ _TEXT = _Kind(text, lambda value: str(value["S"]))
 _SLOT_ID = _Kind(text, lambda value: _slot(value["S"]))
 _INT = _Kind(number, lambda value: _in_range(int(value["N"])))
 _FLOAT = _Kind(number, lambda value: _in_range(float(value["N"])))
+_TEXTS = _Kind(lambda value: text("\n".join(value)), lambda value: tuple(str(value["S"]).split("\n")))
 _FLAG = _Kind(lambda value: {"BOOL": value}, lambda value: bool(value["BOOL"]))
 
 
@@ -118,11 +120,15 @@ _RUN_FIELDS = (
     _Field("due_at", "at", _INT),
     _Field("manual", "man", _FLAG, default=False),
     _Field("forced", "frc", _FLAG, default=False),
+    _Field("asked_attempt", "aa", _INT, 0),
     _Field("started_by", "own", _TEXT),
     _Field("waits_for", "wf", _TEXT),
     _Field("deferrals", "dn", _INT, 0),
     _Field("deferred_for", "dr", _TEXT),
     _Field("deferred_at", "ds", _INT),
+    _Field("holds", "sl", _TEXTS, ()),
+    _Field("worker_id", "w", _TEXT),
+    _Field("deadline_at", "dl", _INT),
 )
 _RUN = _map(ActiveRun, _RUN_FIELDS)
 _RUNS = _Kind(
@@ -149,6 +155,13 @@ _LAST_RUN_FIELDS = (
     _Field("result", "res", _TEXT),
 )
 _LAST_RUN = _map(LastRun, _LAST_RUN_FIELDS)
+_SILENCE_FIELDS = (
+    _Field("after", "s", _INT, _REQUIRED),
+    _Field("since", "t", _INT, _REQUIRED),
+    _Field("last_success_at", "ok", _INT),
+    _Field("alerted", "al", _FLAG, default=False),
+    _Field("once", "o", _FLAG, default=False),
+)
 
 _JOB = (
     _Field("owner", "o", _TEXT, _REQUIRED),
@@ -177,6 +190,7 @@ _JOB = (
     _Field("cancelled", "cx", _FLAG, default=False),
     _Field("deleted_at", "del", _INT),
     _Field("last_run", "lr", _LAST_RUN),
+    _Field("silence", "si", _map(Silence, _SILENCE_FIELDS)),
 )
 
 _DOCUMENT, _PAYLOAD = "d", "p"
@@ -195,7 +209,7 @@ def state_attributes(job: Job) -> dict[str, Any]:
         _, run = waiting
         shard = waiting_shard(job.id)
         item["wp"] = text(waiting_partition(str(run.waits_for), shard))
-        item["ws"] = text(waiting_place(job.priority, run.deferred_at or 0))
+        item["ws"] = text(place_of(job.priority, run.deferred_at or 0))
     if job.deleted_at is None:
         item |= {"ow": text(job.owner), "oc": text(owner_place(job.created_at, job.id))}
     else:
@@ -257,6 +271,7 @@ _EXECUTION = (
     _Field("result", "res", _TEXT),
     _Field("deferrals", "dn", _INT, 0),
     _Field("deferred_for", "dr", _TEXT),
+    _Field("worker_id", "w", _TEXT),
 )
 _SKIPPED = (
     _Field("first", "from", _INT, _REQUIRED),

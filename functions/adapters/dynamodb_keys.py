@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from functions.domain.definition import Priority
 from functions.domain.errors import InvalidFieldError
 from functions.domain.ids import is_slot_id
 
@@ -38,7 +37,6 @@ WAITING_SHARDS = 4
 DEAD_LETTERS = "d"
 """Partition of the index of dead letters."""
 
-_PRIORITY_PLACES = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 _OWNER_PLACE = re.compile(r"\d{10}#[0-9a-f-]{36}", re.ASCII)
 _HISTORY_PLACE = re.compile(r"\d{10}(m[a-z2-7]{8})?-\d{4}", re.ASCII)
 
@@ -90,11 +88,6 @@ def waiting_shard(job_id: str) -> int:
 
 def waiting_partition(what: str, shard: int) -> str:
     return f"{what}#{shard}"
-
-
-def waiting_place(priority: Priority, since: int) -> str:
-    """Where a job stands among those that wait for the same: by priority, then who has waited longest."""
-    return f"{_PRIORITY_PLACES[priority]}#{since:010d}"
 
 
 def owner_place(created_at: int, job_id: str) -> str:
@@ -158,5 +151,40 @@ def bucket_key(caller: str) -> dict[str, Any]:
     return {"kind": text("bucket"), "name": text(caller)}
 
 
+def worker_key(worker_id: str) -> dict[str, Any]:
+    return {"kind": text("worker"), "name": text(worker_id)}
+
+
+def progress_key(execution_id: str) -> dict[str, Any]:
+    return {"kind": text("progress"), "name": text(execution_id)}
+
+
+RETRY_CONFIGS = "retry-config"
+"""Kind of the rows of job types' configurations."""
+
+
+def retry_config_key(job_type: str) -> dict[str, Any]:
+    return {"kind": text(RETRY_CONFIGS), "name": text(job_type)}
+
+
 def owner_key(owner: str) -> dict[str, Any]:
     return {"kind": text("owner"), "name": text(owner)}
+
+
+def circuit_row(key: str) -> dict[str, Any]:
+    return {"kind": text("circuit"), "name": text(key)}
+
+
+def slot_kind(key: str) -> str:
+    """The partition of a concurrency key's slots."""
+    return f"slot#{key}"
+
+
+def slot_row(key: str, index: int) -> dict[str, Any]:
+    """Sorted by number, as text."""
+    return {"kind": text(slot_kind(key)), "name": text(f"{index:04d}")}
+
+
+def name_of(item: Item) -> str:
+    """The sort key of a row of Coordination."""
+    return str(item["name"]["S"])

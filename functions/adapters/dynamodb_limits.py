@@ -24,7 +24,7 @@ REMEMBERED_CALLERS = 1000
 KEEP_SECONDS = 2 * 86_400
 """A row nobody used for longer than any bucket's period says nothing: it may expire."""
 
-_ATTRIBUTES = {"read": "r", "write": "w", "creation": "c"}
+_ATTRIBUTES = {"read": "r", "write": "w", "work": "k", "creation": "c"}
 
 
 class _Wanted(NamedTuple):
@@ -47,6 +47,7 @@ class DynamoDbRateLimits:
         *,
         reads_per_minute: int,
         writes_per_minute: int,
+        work_per_minute: int,
         creations_per_day: int,
     ) -> None:
         self._client = client
@@ -54,6 +55,7 @@ class DynamoDbRateLimits:
         self._buckets = {
             "read": Bucket(limit=reads_per_minute, period_seconds=60),
             "write": Bucket(limit=writes_per_minute, period_seconds=60),
+            "work": Bucket(limit=work_per_minute, period_seconds=60),
             "creation": Bucket(limit=creations_per_day, period_seconds=86_400),
         }
         self._seen: dict[str, Mapping[str, int]] = {}

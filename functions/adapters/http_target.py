@@ -100,6 +100,8 @@ class HttpTarget:
             "Gnomon-Scheduled-For": scheduled_for,
             "connection": "close",
         }
+        if invocation.callback_token is not None:
+            headers["Gnomon-Callback-Token"] = invocation.callback_token
         if method != "GET":
             headers |= {"content-type": "application/json", "content-length": str(len(body))}
         return headers

@@ -62,7 +62,11 @@ class LambdaTarget:
 
     def call_handler(self, invocation: Invocation, target: Mapping[str, object]) -> TargetAnswer:
         """Run the handler of a `handler` target in the jobs function."""
-        more = {"handler": target["name"], "timeoutSeconds": invocation.timeout_seconds}
+        more = {
+            "handler": target["name"],
+            "executionId": invocation.execution_id,
+            "timeoutSeconds": invocation.timeout_seconds,
+        }
         return self._call(invocation, self._jobs_function, more, invocation.timeout_seconds + WATCHDOG_LEAD)
 
     def _call(self, invocation: Invocation, function: str, more: dict[str, object], seconds: float) -> TargetAnswer:
@@ -102,8 +106,10 @@ class LambdaTarget:
 
 def _event(invocation: Invocation, more: dict[str, object]) -> bytes:
     scheduled_for = datetime.fromtimestamp(invocation.scheduled_for, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    token = {} if invocation.callback_token is None else {"callbackToken": invocation.callback_token}
     envelope = {
         **more,
+        **token,
         "jobId": invocation.job_id,
         "runId": invocation.run_id,
         "attempt": invocation.attempt,

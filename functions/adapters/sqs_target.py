@@ -29,11 +29,13 @@ class SqsTarget:
         """Send one message. The result names it: `{"messageId": …}`.
 
         To a FIFO queue the job is the message group and the run the deduplication id: runs of a job arrive in order,
-        and an attempt that follows a send whose answer was lost adds no second message.
+        and an attempt that follows a send whose answer was lost adds no second message. With a callback each attempt
+        has a token of its own, and so a message of its own.
         """
         queue_url = str(target["queueUrl"])
+        message = invocation.run_id if invocation.callback_token is None else invocation.execution_id
         fifo: dict[str, Any] = (
-            {"MessageGroupId": invocation.job_id, "MessageDeduplicationId": invocation.run_id}
+            {"MessageGroupId": invocation.job_id, "MessageDeduplicationId": message}
             if queue_url.endswith(".fifo")
             else {}
         )
@@ -63,7 +65,11 @@ def _body(payload: str) -> str:
 
 def _attributes(invocation: Invocation) -> dict[str, MessageAttributeValueTypeDef]:
     scheduled_for = datetime.fromtimestamp(invocation.scheduled_for, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    token: dict[str, MessageAttributeValueTypeDef] = {}
+    if invocation.callback_token is not None:
+        token["callbackToken"] = {"DataType": "String", "StringValue": invocation.callback_token}
     return {
+        **token,
         "jobId": {"DataType": "String", "StringValue": invocation.job_id},
         "runId": {"DataType": "String", "StringValue": invocation.run_id},
         "executionId": {"DataType": "String", "StringValue": invocation.execution_id},

@@ -14,25 +14,32 @@ from functions.api.problems import MethodNotAllowedError, problem_body, problem_
 from functions.api.request import Answer, Request
 from functions.api.route import Access, Route
 from functions.api.routes_bulk import BulkRoutes
+from functions.api.routes_circuits import CircuitRoutes
 from functions.api.routes_documents import DocumentRoutes
 from functions.api.routes_executions import ExecutionRoutes
 from functions.api.routes_health import HealthRoutes, Probe
 from functions.api.routes_jobs import JobRoutes
+from functions.api.routes_reports import ReportRoutes
+from functions.api.routes_retry_configs import RetryConfigRoutes, one_segment
 from functions.api.routes_schedule import ScheduleRoutes
+from functions.api.routes_workers import PollRoutes, WorkerRoutes
 from functions.domain.errors import GnomonError, NotFoundError, UnavailableError
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRouteError
 
     from functions.domain.target import TargetRules
-    from functions.ports import RateLimits
-    from functions.usecases.services import Services
+    from functions.ports import Clock, RateLimits
+    from functions.usecases.services import Polls, Services
 
 logger = logging.getLogger(__name__)
 
 _NOBODY = "00000000-0000-4000-8000-000000000000"
 _PATTERNS = {
     "{jobId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    "{workerId}": r"[a-z2-7]{16}",
+    "{jobType}": r"[^/]+",
+    "{circuitKey}": r"[^/]+",
     "{executionId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9a-z]+-\d{4}",
 }
 
@@ -62,24 +69,34 @@ def create_app(
             "history": lambda: services.history.get(_NOBODY, "0000000000", 1),
         }
     health = HealthRoutes(stage, version, services.clock, probes)
-    return _App(
-        _routes(JobRoutes(services, drafts), ExecutionRoutes(services), health), services, limits, is_throttled
-    ).answer
+    return _App(_routes(services, drafts, health), services.clock, limits, is_throttled).answer
+
+
+def create_poll_app(
+    polls: Polls, *, limits: RateLimits, is_throttled: Callable[[Exception], bool] = lambda _: False
+) -> Handler:
+    """The function that answers polls and nothing else."""
+    return _App(PollRoutes(polls).routes(), polls.clock, limits, is_throttled).answer
 
 
 def routes_without_services() -> tuple[Route, ...]:
     """Every route, to be described and not to be called."""
     nothing: Any = None
     health = HealthRoutes("", "", nothing, {})
-    return _routes(JobRoutes(nothing, nothing), ExecutionRoutes(nothing), health)
+    return _routes(nothing, nothing, health)
 
 
-def _routes(jobs: JobRoutes, executions: ExecutionRoutes, health: HealthRoutes) -> tuple[Route, ...]:
+def _routes(services: Services, drafts: DraftReader, health: HealthRoutes) -> tuple[Route, ...]:
     documents = DocumentRoutes(lambda: routes)
     routes = (
-        *jobs.routes(),
-        *BulkRoutes(jobs.services, jobs.drafts).routes(),
-        *executions.routes(),
+        *JobRoutes(services, drafts).routes(),
+        *BulkRoutes(services, drafts).routes(),
+        *ExecutionRoutes(services).routes(),
+        *ReportRoutes(services).routes(),
+        *WorkerRoutes(services).routes(),
+        *PollRoutes(services).routes(),
+        *RetryConfigRoutes(services).routes(),
+        *CircuitRoutes(services).routes(),
         *ScheduleRoutes(health.clock).routes(),
         *health.routes(),
         *documents.routes(),
@@ -91,12 +108,12 @@ class _App:
     def __init__(
         self,
         routes: tuple[Route, ...],
-        services: Services,
+        clock: Clock,
         limits: RateLimits,
         is_throttled: Callable[[Exception], bool],
     ) -> None:
         self._routes = routes
-        self._clock = services.clock
+        self._clock = clock
         self._limits = limits
         self._is_throttled = is_throttled
         self._resolver = APIGatewayHttpResolver(debug=False)
@@ -108,6 +125,9 @@ class _App:
 
     def answer(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:
         self._resolver.context["request"] = Request(event)
+        path = event["rawPath"]
+        if (one := one_segment(path)) != path:
+            event = {**event, "rawPath": one}
         return self._resolver.resolve(event, context)  # type: ignore[arg-type]  # Powertools' own protocol of the context
 
     def _served(self, route: Route) -> Callable[..., Response[str]]:

@@ -7,7 +7,16 @@ import re
 from typing import Any
 
 from functions.api.openapi_operations import OPERATIONS, Operation
-from functions.api.openapi_schemas import EXECUTION_ID, JOB_ID, Schema, ref, schemas
+from functions.api.openapi_schemas import (
+    CIRCUIT_KEY,
+    EXECUTION_ID,
+    JOB_ID,
+    JOB_TYPE,
+    WORKER_ID,
+    Schema,
+    ref,
+    schemas,
+)
 from functions.api.problems import FAULT, PROBLEMS
 from functions.api.request import JSON_TYPE
 from functions.api.route import Access, Route
@@ -15,9 +24,16 @@ from functions.api.route import Access, Route
 API_VERSION = "1.0.0"
 """Version of the contract, not of a deployment."""
 
-_PATH_PARAMETERS = {"jobId": JOB_ID, "executionId": EXECUTION_ID}
+_PATH_PARAMETERS = {
+    "jobId": JOB_ID,
+    "executionId": EXECUTION_ID,
+    "jobType": JOB_TYPE,
+    "workerId": WORKER_ID,
+    "circuitKey": CIRCUIT_KEY,
+}
 _SOURCES = {
     "createJob": ("jobId", "$response.body#/id"),
+    "registerWorker": ("workerId", "$response.body#/id"),
     "listJobHistory": ("executionId", "$response.body#/data/0/id"),
 }
 """Whose answer has the id that other operations take, and where."""
@@ -33,7 +49,7 @@ _DESCRIPTIONS = {
     406: "Only JSON of version 1 is answered.",
     409: "The job's state does not allow it.",
     412: "The job was changed since its ETag was the one in `If-Match`.",
-    413: "The body is over 256 KB (4 MB of many jobs), or the payload over 131 072 bytes.",
+    413: "The body is over 256 KB (4 MB of many jobs), the payload over 131 072 or a result over 32 768 bytes.",
     415: "The body's Content-Type is not read here.",
     422: "The idempotency key was used with another body.",
     429: "Over the limit of this caller, or of the stage.",

@@ -21,6 +21,14 @@ JOB_EXAMPLE: dict[str, Any] = {
 }
 
 
+TYPE_EXAMPLE: dict[str, Any] = {
+    "maxRetries": 8,
+    "maxDelaySeconds": 3600,
+    "poisonDetection": True,
+    "maxConcurrency": 20,
+}
+
+
 def _parameter(place: str, name: str, schema: Schema, description: str, *, required: bool = False) -> Schema:
     return {"name": name, "in": place, "required": required, "description": description, "schema": schema}
 
@@ -82,6 +90,17 @@ def _action(summary: str, *parameters: Schema, body: str = "NoFields") -> Operat
     )
 
 
+def _work(summary: str, success: tuple[int, str | None, str], body: str, *errors: int) -> Operation:
+    return Operation(
+        tag="workers",
+        summary=summary,
+        success=success,
+        body=body,
+        body_required=body in ("ProgressBody", "FailBody", "CompleteBody"),
+        errors=(403, 404, 413, 415, *errors),
+    )
+
+
 OPERATIONS: dict[str, Operation] = {
     "createJob": Operation(
         tag="jobs",
@@ -112,6 +131,7 @@ OPERATIONS: dict[str, Operation] = {
             _parameter("query", "status", {"type": "string", "enum": [*JobStatus.__members__]}, "Only this status."),
             _parameter("query", "type", {"type": "string"}, "Only this type."),
             _parameter("query", "tag", {"type": "string"}, "Only jobs that have this tag."),
+            _parameter("query", "silent", {"type": "string", "enum": ["true", "false"]}, "Silent ones, or others."),
             _LIMIT,
             _CURSOR,
         ),
@@ -177,6 +197,86 @@ OPERATIONS: dict[str, Operation] = {
         success=(200, "Execution", "The attempt, cancelled."),
         body="NoFields",
         errors=(403, 404, 409, 413, 415),
+    ),
+    "registerWorker": Operation(
+        tag="workers",
+        summary="Register a worker for some queues of its owner",
+        success=(201, "Worker", "The worker; `Location` names it."),
+        body="WorkerBody",
+        body_required=True,
+        examples={"reports": {"summary": "A worker for one queue", "value": {"queues": ["reports"]}}},
+        errors=(403, 413, 415),
+    ),
+    "listWorkers": Operation(
+        tag="workers",
+        summary="List workers that were heard of within a day",
+        success=(200, "WorkerList", "All of them."),
+        parameters=(_parameter("query", "owner", {"type": "string"}, "Whose: yours by default, `*` for everybody's."),),
+        errors=(403,),
+    ),
+    "getWorker": Operation(
+        tag="workers", summary="Read a worker", success=(200, "Worker", "The worker."), errors=(404,)
+    ),
+    "heartbeat": _work(
+        "Say that the worker lives, and keep what it holds",
+        (200, "Heartbeat", "The worker, and the lease of each execution it named."),
+        "HeartbeatBody",
+        409,
+    ),
+    "drainWorker": _work("Give the worker nothing more", (200, "Worker", "The worker."), "NoFields"),
+    "pollWorker": _work(
+        "Claim executions; wait up to 20 s where there are none",
+        (200, "Claimed", "What the worker now holds; empty where nothing came."),
+        "PollBody",
+    ),
+    "reportProgress": _work(
+        "Say how far a running execution is", (200, "ProgressKept", "Whether it was kept."), "ProgressBody", 409
+    ),
+    "completeExecution": _work(
+        "End a running execution well", (200, "Execution", "The attempt as recorded."), "CompleteBody", 409
+    ),
+    "failExecution": _work(
+        "End a running execution as failed", (200, "Execution", "The attempt as recorded."), "FailBody", 409
+    ),
+    "listRetryConfigs": Operation(
+        tag="job types",
+        summary="List the configurations of job types, by name",
+        success=(200, "TypeConfigList", "A page."),
+        parameters=(_LIMIT, _CURSOR),
+    ),
+    "getRetryConfig": Operation(
+        tag="job types",
+        summary="Read the configuration of a job type",
+        success=(200, "TypeConfig", "What holds for its jobs where they say nothing."),
+        errors=(404,),
+    ),
+    "putRetryConfig": Operation(
+        tag="job types",
+        summary="Configure a job type, in the place of what was configured before",
+        success=(200, "TypeConfig", "The configuration. Functions follow it within 15 seconds."),
+        body="TypeConfigBody",
+        body_required=True,
+        examples={"patient": {"summary": "Patient retries, 20 at a time", "value": TYPE_EXAMPLE}},
+        errors=(403, 413, 415),
+    ),
+    "deleteRetryConfig": Operation(
+        tag="job types",
+        summary="Take the configuration of a job type away: its jobs follow the stage",
+        success=(204, None, "It is gone."),
+        errors=(403, 404),
+    ),
+    "listCircuits": Operation(
+        tag="circuits",
+        summary="List the circuits of targets, by key",
+        success=(200, "CircuitList", "A page."),
+        parameters=(_LIMIT, _CURSOR),
+    ),
+    "resetCircuit": Operation(
+        tag="circuits",
+        summary="Close a circuit: its target is called again",
+        success=(200, "Circuit", "The circuit, closed."),
+        body="NoFields",
+        errors=(403, 404, 413, 415),
     ),
     "previewSchedule": Operation(
         tag="schedule",

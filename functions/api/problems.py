@@ -18,6 +18,7 @@ from functions.domain.errors import (
     LostRaceError,
     NotFoundError,
     NotStartedError,
+    NotYoursError,
     PayloadTooLargeError,
     PreconditionFailedError,
     RateLimitedError,
@@ -63,6 +64,7 @@ PROBLEMS: Mapping[type[GnomonError], Problem] = {
     NotAcceptableError: Problem(406, "NOT_ACCEPTABLE"),
     ConflictError: Problem(409, "CONFLICT"),
     JobExistsError: Problem(409, "CONFLICT"),
+    NotYoursError: Problem(409, "CONFLICT"),
     PreconditionFailedError: Problem(412, "PRECONDITION_FAILED"),
     PayloadTooLargeError: Problem(413, "PAYLOAD_TOO_LARGE"),
     UnsupportedMediaTypeError: Problem(415, "UNSUPPORTED_MEDIA_TYPE"),
@@ -99,6 +101,8 @@ def problem_view(error: Exception, request_id: str) -> dict[str, Any]:
         details = (FieldProblem(error.field, error.message),)
     elif isinstance(error, InvalidRequestError):
         details = error.details
+    elif isinstance(error, NotYoursError):
+        details = tuple(FieldProblem(execution, what) for execution, what in error.gone.items())
     if details:
         message = "; ".join(_sentence(detail) for detail in details[:3])
         if len(details) > 3:

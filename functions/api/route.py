@@ -18,6 +18,8 @@ class Access(enum.StrEnum):
     PUBLIC = "public"
     READ = "read"
     WRITE = "write"
+    WORK = "work"
+    """What workers and callbacks send: far more often than people."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,15 +31,18 @@ class ExecutionRoutes:
 
     def get(self, request: Request) -> Answer:
         request.query()
-        return Answer(200, execution_text(history.read_execution(self.services, request.caller, _id(request))))
+        execution = history.read_execution(self.services, request.caller, execution_id_of(request))
+        return Answer(200, execution_text(execution))
 
     def cancel(self, request: Request) -> Answer:
         request.query()
         validated(NoFields, request.json())
-        return Answer(200, execution_text(actions.cancel_execution(self.services, request.caller, _id(request))))
+        execution = actions.cancel_execution(self.services, request.caller, execution_id_of(request))
+        return Answer(200, execution_text(execution))
 
 
-def _id(request: Request) -> str:
+def execution_id_of(request: Request) -> str:
+    """The path's execution id; raises NotFoundError for what is none."""
     text = request.params["executionId"]
     key = parse_execution_id(text)
     if key is None or key.attempt == 0:  # 0 is the entry of skipped slots: no attempt of a run

@@ -60,13 +60,19 @@ class JobRoutes:
         return answer
 
     def list(self, request: Request) -> Answer:
-        query = request.query("owner", "status", "type", "tag", "limit", "cursor")
+        query = request.query("owner", "status", "type", "tag", "silent", "limit", "cursor")
         paging = paging_of(query)
         status = query.get("status")
         if status is not None and status not in JobStatus.__members__:
             raise invalid("status", f"{shown(status)} is not one of {', '.join(JobStatus.__members__)}")
+        silent = query.get("silent")
+        if silent not in (None, "true", "false"):
+            raise invalid("silent", f"{shown(silent)} is neither true nor false")
         filters = jobs.JobFilters(
-            status=None if status is None else JobStatus(status), type=query.get("type"), tag=query.get("tag")
+            status=None if status is None else JobStatus(status),
+            type=query.get("type"),
+            tag=query.get("tag"),
+            silent=None if silent is None else silent == "true",
         )
         page = jobs.list_jobs(
             self.services,

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from functions.domain.retry import POISON_AT
 from functions.usecases.bulk import MAX_ITEMS
 
 MAX_TIMEOUT_SECONDS = 86_400
@@ -24,12 +25,12 @@ def _without_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
-def _absent(**limits: Any) -> Any:
+def absent(**limits: Any) -> Any:
     """A field that is left out or has a value: `null` is none."""
     return Field(default=None, json_schema_extra=_without_default, **limits)
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
 
 
@@ -39,13 +40,15 @@ Instant = Annotated[
 ]
 Timezone = Annotated[str, Field(max_length=64, description="IANA name of a time zone.", examples=["Europe/Berlin"])]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/=-]*$")]
+LABEL_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/=-]*$"
+MAX_LABEL_LENGTH = 64
+Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_LENGTH, pattern=LABEL_PATTERN)]
 HeaderName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderText = Annotated[str, StringConstraints(max_length=4_096, pattern=r"^[\x20-\x7e\t]*$")]
 ErrorCode = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Z][A-Z0-9_]*(:.+)?$")]
 
 
-class CronSchedule(_Strict):
+class CronSchedule(Strict):
     type: Literal["cron"]
     expression: Annotated[
         str,
@@ -59,13 +62,13 @@ class CronSchedule(_Strict):
     timezone: Timezone = "UTC"
 
 
-class IntervalSchedule(_Strict):
+class IntervalSchedule(Strict):
     type: Literal["interval"]
     every_seconds: Annotated[int, Field(ge=1, le=MAX_INTERVAL_SECONDS)]
     timezone: Timezone = "UTC"
 
 
-class OnceSchedule(_Strict):
+class OnceSchedule(Strict):
     type: Literal["once"]
     at: Instant
     timezone: Timezone = "UTC"
@@ -74,33 +77,33 @@ class OnceSchedule(_Strict):
 Schedule = Annotated[CronSchedule | IntervalSchedule | OnceSchedule, Field(discriminator="type")]
 
 
-class SecretHeader(_Strict):
+class SecretHeader(Strict):
     secret_arn: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
 
 
-class HandlerTarget(_Strict):
+class HandlerTarget(Strict):
     type: Literal["handler"]
     name: Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
 
-class HttpTarget(_Strict):
+class HttpTarget(Strict):
     type: Literal["http"]
     url: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
     method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"
     headers: Annotated[dict[HeaderName, HeaderText | SecretHeader], Field(max_length=30)] = {}
 
 
-class LambdaTarget(_Strict):
+class LambdaTarget(Strict):
     type: Literal["lambda"]
     function_name: Annotated[str, StringConstraints(min_length=1, max_length=170)]
 
 
-class SqsTarget(_Strict):
+class SqsTarget(Strict):
     type: Literal["sqs"]
     queue_url: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
 
 
-class WorkerTarget(_Strict):
+class WorkerTarget(Strict):
     type: Literal["worker"]
     queue: Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
@@ -108,7 +111,7 @@ class WorkerTarget(_Strict):
 Target = Annotated[HandlerTarget | HttpTarget | LambdaTarget | SqsTarget | WorkerTarget, Field(discriminator="type")]
 
 
-class RetryConfig(_Strict):
+class RetryConfig(Strict):
     max_retries: Annotated[int, Field(ge=0, le=100)] = 3
     backoff_strategy: Literal["exponential", "linear", "fixed"] = "exponential"
     initial_delay_seconds: Annotated[float, Field(ge=0, le=MAX_DELAY_SECONDS)] = 10
@@ -117,31 +120,43 @@ class RetryConfig(_Strict):
     jitter: Annotated[float, Field(ge=0, le=1)] = 0.2
     retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = []
     non_retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = []
-    retry_window_seconds: int = _absent(
+    retry_window_seconds: int = absent(
         ge=1,
         le=YEAR_SECONDS,
         description="No retry starts later than the slot plus this.",
     )
+    poison_detection: Annotated[
+        bool, Field(description=f"The same error {POISON_AT} times in a row ends the run at once.")
+    ] = False
 
 
-class CircuitBreaker(_Strict):
-    failure_threshold: Annotated[int, Field(ge=1, le=1_000)] = 5
-    open_seconds: Annotated[int, Field(ge=1, le=3_600)] = 30
-    success_threshold: Annotated[int, Field(ge=1, le=100)] = 1
+class CircuitBreaker(Strict):
+    failure_threshold: Annotated[int, Field(ge=1, le=1_000, description="Failures in a row that open it.")] = 5
+    open_seconds: Annotated[int, Field(ge=1, le=3_600, description="How long it stays open.")] = 30
+    success_threshold: Annotated[int, Field(ge=1, le=100, description="Successes in a row that close it.")] = 1
 
 
-class JobBody(_Strict):
+class TypeConfigBody(RetryConfig):
+    """What holds for the jobs of a type where they say nothing themselves: the fields of `retryConfig`, and more."""
+
+    circuit_breaker: CircuitBreaker = absent(description="Asks for a circuit breaker before each job's target.")
+    max_concurrency: int = absent(
+        ge=1, le=1_000, description="Attempts of all the type's jobs that may run at the same time."
+    )
+
+
+class JobBody(Strict):
     """A job as a caller registers it."""
 
     name: Name
     description: Annotated[str, StringConstraints(max_length=1_000)] = ""
-    type: Label = _absent(
-        description="What kind of job this is; lists can be filtered by it.",
+    type: Label = absent(
+        description="What kind of job this is; lists can be filtered by it, and it may have a retry configuration.",
     )
     schedule: Schedule
     target: Target
     payload: Any = Field(default=None, description="Any JSON, at most 131 072 bytes.")
-    retry_config: RetryConfig = _absent()
+    retry_config: RetryConfig = absent()
     overlap_policy: Literal["skip", "allow", "queue"] = "skip"
     misfire_policy: Literal["run_once", "skip", "run_all"] = "run_once"
     misfire_grace_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
@@ -156,31 +171,36 @@ class JobBody(_Strict):
     ] = 60
     completion: Literal["response", "callback"] = "response"
     orchestrated: bool = False
-    circuit_breaker: CircuitBreaker = _absent()
-    concurrency_key: Label = _absent(description="Executions of all jobs of an owner with this key share the limit.")
-    max_concurrency: int = _absent(ge=1, le=1_000)
-    start_at: Instant = _absent()
-    end_at: Instant = _absent()
-    max_runs: int = _absent(
+    circuit_breaker: CircuitBreaker = absent()
+    concurrency_key: Label = absent(description="Executions of all jobs of an owner with this key share the limit.")
+    max_concurrency: int = absent(ge=1, le=1_000)
+    start_at: Instant = absent()
+    end_at: Instant = absent()
+    max_runs: int = absent(
         ge=1,
         le=1_000_000_000,
+    )
+    alert_after_seconds: int = absent(
+        ge=60,
+        le=MAX_INTERVAL_SECONDS,
+        description="Raise the event job.silent when the job has had no success for so long, for whatever reason.",
     )
     spread_seconds: Annotated[int, Field(ge=0, le=MAX_INTERVAL_SECONDS)] = 0
     tags: Annotated[list[Label], Field(max_length=20)] = []
     enabled: bool = True
 
 
-class BulkBody(_Strict):
+class BulkBody(Strict):
     """What `POST /v1/jobs/bulk` takes: jobs, each checked by itself."""
 
     items: Annotated[list[Any], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class RetryBody(_Strict):
+class RetryBody(Strict):
     """What `POST /v1/jobs/{jobId}/retry` takes."""
 
     delay_seconds: Annotated[int, Field(ge=0, le=MAX_DELAY_SECONDS)] = 0
 
 
-class NoFields(_Strict):
+class NoFields(Strict):
     """What an action without options takes: nothing, or `{}`."""

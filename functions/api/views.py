@@ -14,7 +14,10 @@ from functions.domain.target import masked_target
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from functions.domain.circuit import Circuit
     from functions.domain.job import ActiveRun, Job
+    from functions.domain.job_type import StoredTypeConfig
+    from functions.domain.progress import Progress
     from functions.ports import Page
     from functions.usecases.history import ActiveExecution, HistoryEntry
 
@@ -23,7 +26,7 @@ _RUN_STATUS = {RunState.RUNNING: "RUNNING", RunState.WAITING: "WAITING", RunStat
 
 def job_text(job: Job) -> str:
     """The whole job, payload included; raises CorruptDefinitionError."""
-    return _with_raw(_job(job, job.defined.document), "payload", job.defined.payload)
+    return with_raw(_job(job, job.defined.document), "payload", job.defined.payload)
 
 
 def jobs_text(page: Page[Job]) -> str:
@@ -51,7 +54,37 @@ def execution_text(entry: HistoryEntry) -> str:
     """One execution, finished or not, or a gap of skipped slots."""
     if isinstance(entry, Execution):
         return _execution(entry)
-    return compact(_gap(entry) if isinstance(entry, SkippedSlots) else _active(entry))
+    return compact(_gap(entry) if isinstance(entry, SkippedSlots) else active_view(entry))
+
+
+def retry_config_view(config: StoredTypeConfig) -> dict[str, Any]:
+    """What was configured for a type, and by whom."""
+    return {
+        "jobType": config.job_type,
+        **config.document,
+        "updatedAt": rfc3339(config.updated_at),
+        "updatedBy": config.updated_by,
+    }
+
+
+def retry_configs_text(page: Page[StoredTypeConfig]) -> str:
+    return compact({"data": [retry_config_view(config) for config in page.items], "pagination": _pagination(page)})
+
+
+def circuit_view(circuit: Circuit, now: float) -> dict[str, Any]:
+    """A target's circuit as it stands."""
+    return {
+        "key": circuit.key,
+        "state": circuit.state(now).value,
+        "failures": circuit.failures,
+        "since": rfc3339(circuit.since) if circuit.since else None,
+        "openUntil": None if circuit.open_until is None else rfc3339(circuit.open_until),
+        "probe": None if circuit.probe is None else circuit.probe.execution_id,
+    }
+
+
+def circuits_text(page: Page[Circuit], now: float) -> str:
+    return compact({"data": [circuit_view(circuit, now) for circuit in page.items], "pagination": _pagination(page)})
 
 
 def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,6 +98,7 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "createdBy": job.created_by,
         "createdAt": rfc3339(job.created_at),
         "nextRunAt": None if job.next_due is None else rfc3339(job.next_due),
+        "silentSince": rfc3339(job.silence.since) if job.silence is not None and job.is_silent else None,
         "revision": job.revision,
         "activeRuns": [_run(job.id, slot, run) for slot, run in sorted(job.runs.items())],
         "lastRun": None,
@@ -107,11 +141,14 @@ def _execution(execution: Execution) -> str:
         "fence": execution.fence,
         "deferrals": execution.deferrals,
         "deferredFor": execution.deferred_for,
+        "workerId": execution.worker_id,
+        "progress": None,
     }
-    return _with_raw(view, "result", "null" if execution.result is None else execution.result)
+    return with_raw(view, "result", "null" if execution.result is None else execution.result)
 
 
-def _active(execution: ActiveExecution) -> dict[str, Any]:
+def active_view(execution: ActiveExecution) -> dict[str, Any]:
+    """An attempt that has not ended."""
     return _attempt(execution.job_id, execution.slot_id, execution.attempt) | {
         "status": str(execution.status),
         "final": False,
@@ -123,8 +160,14 @@ def _active(execution: ActiveExecution) -> dict[str, Any]:
         "fence": execution.fence,
         "deferrals": execution.deferrals,
         "deferredFor": execution.deferred_for,
+        "workerId": execution.worker_id,
+        "progress": None if execution.progress is None else progress_view(execution.progress),
         "result": None,
     }
+
+
+def progress_view(progress: Progress) -> dict[str, Any]:
+    return {"percent": progress.percent, "message": progress.message}
 
 
 def _gap(gap: SkippedSlots) -> dict[str, Any]:
@@ -157,5 +200,6 @@ def _pagination(page: Page[Any]) -> dict[str, str]:
     return {} if page.cursor is None else {"cursor": page.cursor}
 
 
-def _with_raw(view: Mapping[str, Any], name: str, raw: str) -> str:
+def with_raw(view: Mapping[str, Any], name: str, raw: str) -> str:
+    """The JSON text of the view with one more field, whose JSON text is there already."""
     return f'{compact(view)[:-1]},"{name}":{raw}}}'

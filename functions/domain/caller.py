@@ -37,6 +37,11 @@ class Caller:
         if not self.roles & {Role.ADMIN, Role.SCHEDULER}:
             raise ForbiddenError("Your role reads only; changing jobs takes the group scheduler or admin.")
 
+    def must_administer(self, what: str) -> None:
+        """Raises ForbiddenError for all but admins; `what` names what only they change."""
+        if Role.ADMIN not in self.roles:
+            raise ForbiddenError(f"Changing {what} takes the group admin.")
+
     def must_change(self, owner: str) -> None:
         """Raises NotFoundError or ForbiddenError unless the caller may change what `owner` owns."""
         self.must_read(owner)

@@ -9,13 +9,14 @@ import math
 from dataclasses import replace
 from types import MappingProxyType
 
+from functions.domain import silence
+from functions.domain.claims import no_longer_offered
 from functions.domain.decision import (
     Drop,
     Due,
     Write,
     attention_no_later,
     next_hint,
-    pass_over,
     waiting_hints,
     with_attention,
     with_run,
@@ -23,11 +24,18 @@ from functions.domain.decision import (
 from functions.domain.definition import Definition, OverlapPolicy
 from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.ending import ended_from_outside
-from functions.domain.errors import ConflictError, InvalidFieldError
+from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import MAX_ATTEMPTS
-from functions.domain.instants import rfc3339
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.lean import may_be_lean
+from functions.domain.rescheduling import (
+    first_slot,
+    overdue_into_gap,
+    pass_over_overdue,
+    rescheduled,
+    reschedules,
+)
 
 
 def new_job(
@@ -41,7 +49,7 @@ def new_job(
     write_id: str,
 ) -> Job:
     """A job at its creation. Raises InvalidFieldError when its schedule has no slot."""
-    first = _first_slot(definition, now=now)
+    first = first_slot(definition, now=now)
     job = Job(
         id=job_id,
         owner=owner,
@@ -51,10 +59,11 @@ def new_job(
         revised_by=write_id,
         definition=definition,
         priority=definition.priority,
-        lean=not definition.schedule.recurring,
+        lean=may_be_lean(definition),
         spread=definition.schedule.spread_offset,
         next_slot=first,
         paused=not enabled,
+        silence=silence.armed(definition, now=int(now), next_due=first + definition.schedule.spread_offset),
     )
     return with_attention(job, int(now))
 
@@ -75,7 +84,7 @@ def decide_resume(job: Job, *, now: float, write_id: str) -> Write | Drop:
     row = replace(_revised(job, write_id), paused=False, wakes=0, catch_up_to=None)
     flush = None
     if job.next_slot is not None and job.defined.schedule.recurring:
-        row, flush = _pass_over_overdue(row, job.defined, now=now, reason=SkipReason.PAUSED)
+        row, flush = pass_over_overdue(row, job.defined, now=now, reason=SkipReason.PAUSED)
     row = with_attention(row, int(now))
     return Write(job=row, reason="RESUMED", flush=flush, hints=waiting_hints(row))
 
@@ -86,21 +95,28 @@ def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
-    lean = job.lean and not definition.schedule.recurring
+    lean = job.lean and may_be_lean(definition)
     row = replace(_revised(job, write_id), definition=definition, priority=definition.priority, lean=lean, wakes=0)
     flush: Gap | None = None
     hints: tuple[Due, ...] = ()
-    if _reschedules(job, definition):
-        row, flush = _rescheduled(job, row, definition, now=now)
+    if reschedules(job, definition):
+        row, flush = rescheduled(job, row, definition, now=now)
         hints = () if row.paused else next_hint(row)
     if enabled is not None and enabled == row.paused:
         if enabled:
             row = replace(row, paused=False)
             if row.next_slot is not None and definition.schedule.recurring and flush is None:
-                row, flush = _pass_over_overdue(row, definition, now=now, reason=SkipReason.PAUSED)
+                row, flush = pass_over_overdue(row, definition, now=now, reason=SkipReason.PAUSED)
             hints = waiting_hints(row)
         else:
             row, hints = replace(row, paused=True), ()
+    row, released = no_longer_offered(row, definition, now=int(now))
+    hints = (*hints, *(hint for hint in released if hint not in hints))
+    succeeded = job.last_run is not None and job.last_run.outcome is Outcome.COMPLETED
+    alarm = silence.changed(
+        job.silence, job.definition, definition, now=int(now), next_due=row.next_due, succeeded=succeeded
+    )
+    row = replace(row, silence=alarm)
     return Write(job=with_attention(row, int(now)), reason="CHANGED", flush=flush, hints=hints)
 
 
@@ -160,6 +176,7 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
         due_at=at,
         manual=True,
         forced=True,
+        asked_attempt=attempt + 1,
     )
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
     row = replace(row, attention_at=attention_no_later(row, int(now)))
@@ -195,7 +212,7 @@ def decide_cancel(job: Job, *, deleted: bool, now: float, write_id: str) -> Writ
     row = _revised(job, write_id)
     flush = None
     if job.next_slot is not None:
-        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_CANCELLED, definition=job.definition)
+        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.JOB_CANCELLED, definition=job.definition)
     cancelled = job.cancelled or can_be_cancelled(job)
     row = replace(
         row,
@@ -207,6 +224,7 @@ def decide_cancel(job: Job, *, deleted: bool, now: float, write_id: str) -> Writ
         catch_up_to=None,
         fence=job.fence + 1,
         wakes=0,
+        silence=None,
     )
     return Write(job=with_attention(row, instant), reason="DELETED" if deleted else "CANCELLED", flush=flush)
 
@@ -239,73 +257,6 @@ def _must_have_room(job: Job, definition: Definition, *, may_queue: bool) -> boo
 
 def _revised(job: Job, write_id: str) -> Job:
     return replace(job, revision=job.revision + 1, revised_by=write_id)
-
-
-def _reschedules(job: Job, definition: Definition) -> bool:
-    old = job.definition
-    return old is None or old.schedule != definition.schedule or old.max_runs != definition.max_runs
-
-
-def _rescheduled(job: Job, row: Job, definition: Definition, *, now: float) -> tuple[Job, Gap | None]:
-    """Recompute the next slot; what was due under the old schedule is passed over, paused or not (V11)."""
-    once = job.definition is not None and not job.definition.schedule.recurring
-    # Not by `last_slot`: that may be an instant an earlier change passed over, or a slot of an earlier schedule.
-    if once and job.next_slot is None:
-        raise ConflictError("The one-time job has started: its schedule cannot be changed. Create a new job.")
-    flush = None
-    if job.next_slot is not None:
-        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)
-    row = replace(row, spread=definition.schedule.spread_offset, catch_up_to=None)
-    following: int | None
-    if definition.max_runs is not None and row.starts >= definition.max_runs:
-        following = None
-    elif definition.schedule.recurring:
-        following = definition.schedule.next_after(max(int(now) - row.spread, row.last_slot or 0))
-    else:
-        following = _first_slot(definition, now=now)
-        if row.last_slot is not None and following <= row.last_slot:
-            raise InvalidFieldError(
-                "schedule.at", f"{rfc3339(following)} is not after the job's last slot, {rfc3339(row.last_slot)}."
-            )
-    return replace(row, next_slot=following), flush
-
-
-def _first_slot(definition: Definition, *, now: float) -> int:
-    first = definition.schedule.first(now=now)
-    if first is None:
-        raise InvalidFieldError("schedule", "There is no slot between now, startAt and endAt: the job would never run.")
-    return first
-
-
-def _pass_over_overdue(row: Job, definition: Definition, *, now: float, reason: SkipReason) -> tuple[Job, Gap | None]:
-    """Move `next_slot` past now; the slots that are due go into the gap."""
-    row, flush = _overdue_into_gap(row, now=now, reason=reason, definition=definition)
-    if row.next_slot is not None and row.last_slot is not None and row.next_slot <= row.last_slot:
-        horizon = max(int(now) - row.spread, row.last_slot)
-        row = replace(row, next_slot=definition.schedule.next_after(horizon))
-    return row, flush
-
-
-def _overdue_into_gap(
-    row: Job,
-    *,
-    now: float,
-    reason: SkipReason,
-    definition: Definition | None,
-) -> tuple[Job, Gap | None]:
-    """Put the slots from `next_slot` to now into the gap and remember the last as taken; none due: no change.
-
-    `definition` is the one the slots are of, None where it cannot be read.
-    """
-    first, horizon = row.next_slot, int(now) - row.spread
-    if first is None or first > horizon:
-        return row, None
-    if definition is None:  # it cannot be read: the one slot that is known
-        return replace(row, gap=Gap(first=first, last=first, count=1, reason=reason), last_slot=first), row.gap
-    last = definition.schedule.last_at_or_before(horizon) if definition.schedule.recurring else first
-    last = first if last is None or last < first else last
-    gap, flush = pass_over(row, definition.schedule, first=first, last=last, reason=reason)
-    return replace(row, gap=gap, last_slot=max(last, row.last_slot or 0)), flush
 
 
 def _cancelled_run(job: Job, now: int) -> LastRun | None:

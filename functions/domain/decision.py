@@ -69,13 +69,22 @@ class Deferral:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The time for the run's retries is over: history ends it before its next attempt (A10)."""
+    """The time for the run's next attempt is over: history ends it before that (A10)."""
 
     slot_id: str
     run: ActiveRun
+    reason: str = "RETRY_WINDOW_OVER"
 
 
-Decision = Write | Drop | Wait | Resend | Expired
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A running attempt that waits for a report has none by its deadline: it ends as timed out."""
+
+    slot_id: str
+    job: Job
+
+
+Decision = Write | Drop | Wait | Resend | Expired | Overdue
 
 
 def attention_no_later(job: Job, now: int) -> int | None:

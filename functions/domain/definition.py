@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from functions.domain.circuit import CircuitPolicy
 from functions.domain.errors import CorruptDefinitionError, InvalidFieldError
+from functions.domain.job_type import TypeConfig
 from functions.domain.retry import RetryPolicy
 from functions.domain.schedule import Schedule
 
@@ -60,18 +61,24 @@ class Definition:
     payload: str
     """JSON text."""
     schedule: Schedule
-    retry: RetryPolicy
+    policy: RetryPolicy | None = field(default=None, compare=False)
+    """None until `under` is told what holds where the job says nothing."""
     overlap: OverlapPolicy
     misfire: MisfirePolicy
     misfire_grace: int
     priority: Priority
     timeout_seconds: int
     max_runs: int | None
+    alert_after: int | None
+    """Seconds without a success after which the job is silent."""
     completion: Completion
     orchestrated: bool
     """Timeout and circuit as states of a state machine that can be seen."""
     circuit: CircuitPolicy | None
+    """None for a target without a breaker; nothing is called for a worker."""
     concurrency: ConcurrencyLimit | None
+    bulkhead: int | None = field(default=None, compare=False)
+    """Attempts of all jobs of this type that may run at the same time; known once it is under its type."""
 
     @classmethod
     def read(cls, document: Mapping[str, Any], payload: str, *, job_id: str, created_at: int) -> Definition:
@@ -80,17 +87,18 @@ class Definition:
             shapes = (("name", str), ("target", Mapping), ("tags", list))
             if not all(isinstance(document.get(field, []), shape) for field, shape in shapes):
                 raise CorruptDefinitionError
+            RetryPolicy.read(document.get("retryConfig", {}))
             return cls(
                 document=document,
                 payload=payload,
                 schedule=Schedule.read(document, job_id=job_id, created_at=created_at),
-                retry=RetryPolicy.read(document.get("retryConfig", {})),
                 overlap=OverlapPolicy(document.get("overlapPolicy", "skip")),
                 misfire=MisfirePolicy(document.get("misfirePolicy", "run_once")),
                 misfire_grace=int(document.get("misfireGraceSeconds", 60)),
                 priority=Priority(document.get("priority", "normal")),
                 timeout_seconds=int(document.get("timeoutSeconds", 60)),
                 max_runs=document.get("maxRuns"),
+                alert_after=document.get("alertAfterSeconds"),
                 completion=Completion(document.get("completion", "response")),
                 orchestrated=bool(document.get("orchestrated", False)),
                 circuit=CircuitPolicy.read(document["circuitBreaker"]) if "circuitBreaker" in document else None,
@@ -98,6 +106,32 @@ class Definition:
             )
         except (KeyError, TypeError, ValueError, AttributeError, InvalidFieldError) as error:
             raise CorruptDefinitionError from error
+
+    def under(self, config: TypeConfig) -> Definition:
+        """The definition as it counts at run time: field by field the job's word, else that of its type or stage."""
+        own, types = self.document.get("circuitBreaker"), config.circuit_breaker
+        circuit = None
+        if self.worker_queue is None and (own is not None or types is not None):
+            circuit = CircuitPolicy.read({**(types or {}), **(own or {})})
+        return replace(
+            self,
+            policy=RetryPolicy.read({**config.retry, **self.document.get("retryConfig", {})}),
+            circuit=circuit,
+            bulkhead=config.max_concurrency,
+        )
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """Raises RuntimeError before `under`: a policy without the type's word would be another one."""
+        if self.policy is None:
+            raise RuntimeError("the definition is not under the configuration of its job type: usecases.writing.ruled")
+        return self.policy
+
+    @property
+    def type(self) -> str | None:
+        """The job's type; None for none."""
+        kind: str | None = self.document.get("type")
+        return kind
 
     @property
     def name(self) -> str:

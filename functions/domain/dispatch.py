@@ -11,6 +11,7 @@ from functions.domain.decision import (
     Drop,
     Due,
     Expired,
+    Overdue,
     Resend,
     Wait,
     Write,
@@ -20,7 +21,7 @@ from functions.domain.decision import (
     with_attention,
     with_run,
 )
-from functions.domain.definition import Definition, MisfirePolicy, OverlapPolicy
+from functions.domain.definition import Completion, Definition, MisfirePolicy, OverlapPolicy
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id, slot_instant
 from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState, SkipReason
@@ -29,6 +30,8 @@ CLOCK_SKEW = 2
 """Seconds by which clocks of two functions may differ: a hint so early waits instead of being sent again."""
 LEASE_MARGIN = 15
 """Seconds a lease outlives the attempt's timeout."""
+WORKER_LEASE = 90
+"""Seconds for which a worker holds an attempt after its claim or its last heartbeat."""
 MAX_ACTIVE = 10
 """Active runs of one job under overlap policy `allow`."""
 CATCH_UP_LIMIT = 100
@@ -45,6 +48,8 @@ def decide_hint(job: Job, hint: Hint, *, now: float, write_id: str, deferral: De
     if job.cancelled:
         return Drop("JOB_CANCELLED")
     run = job.runs.get(hint.slot_id)
+    if run is not None and run.state is RunState.RUNNING:
+        return _time_out(job, hint, run, now)
     if run is not None:
         return _fire(job, hint, run, now=now, write_id=write_id, deferral=deferral)
     if job.next_slot is not None and hint.slot_id == slot_id(job.next_slot) and hint.attempt == 1:
@@ -67,13 +72,26 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, de
     early = _early(due_at, now)
     if early is not None:
         return early
-    if _is_expired(hint.slot_id, run, job.defined, now):
+    if is_expired(hint.slot_id, run, job.defined, now):
         return Expired(hint.slot_id, run)
-    deferral = _put_off(job, now) or deferral or _offered(job, now)
+    deferral = put_off(job, now) or deferral or _offered(job, now)
     if deferral is not None:
         return _wait_on(job, hint.slot_id, run, deferral, now=now)
-    started = _start(job, hint.slot_id, run, job.defined, now=now, write_id=write_id)
-    return Write(job=started, reason="STARTED", starts=hint.slot_id)
+    row = started(job, hint.slot_id, run, job.defined, now=now, write_id=write_id)
+    return Write(job=row, reason="STARTED", hints=_deadline_hint(row, hint.slot_id), starts=hint.slot_id)
+
+
+def _time_out(job: Job, hint: Hint, run: ActiveRun, now: float) -> Decision:
+    """The hint for a running attempt is that of its deadline, or a copy of the one that started it."""
+    if hint.attempt != run.attempt or run.deadline_at is None or run.worker_id is not None:
+        return Drop("NOT_WAITING")
+    return _early(run.deadline_at, now) or Overdue(hint.slot_id, job)
+
+
+def _deadline_hint(row: Job, slot: str) -> tuple[Due, ...]:
+    """The hint by which an attempt that waits for its callback times out."""
+    run = row.runs[slot]
+    return () if run.deadline_at is None else (Due(slot, run.attempt, run.deadline_at),)
 
 
 def _wait_on(job: Job, slot: str, run: ActiveRun, deferral: Deferral, *, now: float) -> Write | Drop:
@@ -83,7 +101,7 @@ def _wait_on(job: Job, slot: str, run: ActiveRun, deferral: Deferral, *, now: fl
     return Write(job=row, reason=deferral.reason, hints=due)
 
 
-def _is_expired(slot: str, run: ActiveRun, definition: Definition, now: float) -> bool:
+def is_expired(slot: str, run: ActiveRun, definition: Definition, now: float) -> bool:
     """Whether a retry comes too late for `retryWindowSeconds`, held back by a pause, say. One asked for never does."""
     return run.attempt > 0 and not run.forced and definition.retry.is_over(slot_instant(slot), now=now)
 
@@ -160,12 +178,13 @@ def _begin(
         job = replace(job, gap=gap)
     job = _advance(job, slot, definition, started=True)
     run = ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1 + definition.retry.max_retries, due_at=int(now))
-    deferral = _put_off(job, now) or deferral or _offered(job, now)
+    deferral = put_off(job, now) or deferral or _offered(job, now)
     if deferral is not None:
         row, due = _defer(job, slot_id(slot), run, deferral, now=now)
         return Write(job=row, reason=deferral.reason, flush=flush, hints=(*next_hint(row), *due))
-    row = _start(job, slot_id(slot), run, definition, now=now, write_id=write_id)
-    return Write(job=row, reason="STARTED", flush=flush, hints=next_hint(row), starts=slot_id(slot))
+    row = started(job, slot_id(slot), run, definition, now=now, write_id=write_id)
+    hints = (*next_hint(row), *_deadline_hint(row, slot_id(slot)))
+    return Write(job=row, reason="STARTED", flush=flush, hints=hints, starts=slot_id(slot))
 
 
 def _skip(job: Job, first: int, last: int, definition: Definition, *, now: float, reason: SkipReason) -> Write:
@@ -193,20 +212,36 @@ def _advance(job: Job, slot: int, definition: Definition, *, started: bool) -> J
     )
 
 
-def _start(job: Job, slot: str, run: ActiveRun, definition: Definition, *, now: float, write_id: str) -> Job:
-    """The row in which attempt `run.attempt + 1` runs under a new fence and lease."""
+def started(
+    job: Job,
+    slot: str,
+    run: ActiveRun,
+    definition: Definition,
+    *,
+    now: float,
+    write_id: str,
+    worker_id: str | None = None,
+) -> Job:
+    """The row in which attempt `run.attempt + 1` runs under a new fence and lease, a worker's where it is named."""
     fence = job.fence + 1
+    ends_at = math.ceil(now) + definition.timeout_seconds
+    lease = ends_at + LEASE_MARGIN
+    if worker_id is not None:
+        lease = min(lease, math.ceil(now) + WORKER_LEASE)
+    reported = worker_id is not None or definition.completion is Completion.CALLBACK
     running = replace(
         run,
         state=RunState.RUNNING,
         attempt=run.attempt + 1,
         fence=fence,
-        lease_expires_at=math.ceil(now) + definition.timeout_seconds + LEASE_MARGIN,
+        lease_expires_at=lease,
         started_at=round(now, 3),
         due_at=None,
         forced=False,
         started_by=write_id,
         waits_for=None,
+        worker_id=worker_id,
+        deadline_at=ends_at if reported else None,
     )
     minute = int(now) // 60
     row = replace(
@@ -234,7 +269,7 @@ def _defer(job: Job, slot: str, run: ActiveRun, deferral: Deferral, *, now: floa
     return row, () if deferral.waits_for is not None else (Due(slot, run.attempt + 1, deferral.until),)
 
 
-def _put_off(job: Job, now: float) -> Deferral | None:
+def put_off(job: Job, now: float) -> Deferral | None:
     """The brake: no more starts in this minute."""
     if job.brake_minute == int(now) // 60 and job.brake_count >= STARTS_PER_MINUTE:
         return Deferral(reason="BRAKE", until=(int(now) // 60 + 1) * 60)
@@ -246,4 +281,9 @@ def _offered(job: Job, now: float) -> Deferral | None:
     queue = job.defined.worker_queue
     if queue is None:
         return None
-    return Deferral(reason="WAITS_FOR_WORKER", until=int(now), waits_for=f"worker:{job.owner}/{queue}")
+    return Deferral(reason="WAITS_FOR_WORKER", until=int(now), waits_for=worker_queue(job.owner, queue))
+
+
+def worker_queue(owner: str, queue: str) -> str:
+    """What a worker's job waits for: a claim from this queue of its owner."""
+    return f"worker:{owner}/{queue}"

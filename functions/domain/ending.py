@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from functions.domain.decision import Drop, Due, Write, next_hint, waiting_hints, with_attention, with_run, without_run
@@ -10,7 +11,8 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.ids import MAX_ATTEMPTS, slot_instant
 from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
 from functions.domain.outcome import TargetAnswer
-from functions.domain.retry import Failure, RetryPolicy, Uniform
+from functions.domain.retry import POISON_AT, Failure, RetryDecision, RetryPolicy, Uniform
+from functions.domain.silence import broken
 
 _OUTCOMES = {
     ExecutionStatus.COMPLETED: Outcome.COMPLETED,
@@ -28,22 +30,42 @@ UNSPENT = {
 attempt takes its number with it, and its run may make one more for it."""
 
 
+def attempts_before(run: ActiveRun, policy: RetryPolicy) -> tuple[int, ...]:
+    """The attempts whose errors tell whether that of the running one is poison; none where they cannot matter.
+
+    They are counted from the last one that a caller asked for.
+    """
+    first = run.attempt - POISON_AT + 1
+    if not policy.poison_detection or first < max(1, run.asked_attempt) or run.attempt >= run.attempt_limit:
+        return ()
+    return tuple(range(first, run.attempt))
+
+
+def _is_poison(error: ExecutionError | None, before: Sequence[ExecutionError | None]) -> bool:
+    """Whether this error and each of the attempts before, as `attempts_before` names them, are one and the same."""
+    return bool(before) and error is not None and error.code not in UNSPENT and all(one == error for one in before)
+
+
 def judge(
-    job_id: str,
+    job: Job,
     slot: str,
-    run: ActiveRun,
     answer: TargetAnswer,
     *,
-    policy: RetryPolicy,
+    before: Sequence[ExecutionError | None],
     now: float,
     write_id: str,
     uniform: Uniform,
 ) -> Execution:
-    """The history row for the answer to a running attempt. The instant of a retry is drawn here, and only here."""
+    """The history row for the answer to the attempt that runs in `slot`.
+
+    The instant of a retry is drawn here, and only here.
+    `before`: the errors of `attempts_before`.
+    """
+    run = job.runs[slot]
     final, next_retry_at, reason = True, None, None
     if answer.status is not ExecutionStatus.COMPLETED:
         code = answer.error.code if answer.error else "TARGET_ERROR"
-        next_retry_at, reason = policy.decide(
+        decision = job.defined.retry.decide(
             Failure(code, answer.retryable, answer.retry_after),
             attempt=run.attempt,
             attempt_limit=run.attempt_limit,
@@ -51,9 +73,12 @@ def judge(
             now=now,
             uniform=uniform,
         )
+        if decision.next_retry_at is not None and _is_poison(answer.error, before):
+            decision = RetryDecision(None, "POISON")
+        next_retry_at, reason = decision
         final = next_retry_at is None
     return Execution(
-        job_id=job_id,
+        job_id=job.id,
         slot_id=slot,
         attempt=run.attempt,
         status=answer.status,
@@ -68,6 +93,7 @@ def judge(
         result=answer.result,
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
+        worker_id=run.worker_id,
     )
 
 
@@ -76,12 +102,18 @@ def lost(
     slot: str,
     run: ActiveRun,
     *,
+    before: Sequence[ExecutionError | None],
     now: float,
     write_id: str,
-    message: str = "The attempt's lease expired before its outcome was recorded.",
+    message: str,
 ) -> Execution:
-    """The history row for an attempt whose owner died: an attempt spent, repeated without backoff."""
-    final = run.attempt >= run.attempt_limit
+    """The history row for an attempt whose owner died: an attempt spent, repeated without backoff.
+
+    `before`: the errors of `attempts_before`. What kills its process each time is poison as any other error is.
+    """
+    error = ExecutionError(code="WORKER_LOST", message=message)
+    exhausted, poison = run.attempt >= run.attempt_limit, _is_poison(error, before)
+    final = exhausted or poison
     return Execution(
         job_id=job_id,
         slot_id=slot,
@@ -93,10 +125,11 @@ def lost(
         started_at=run.started_at,
         completed_at=round(now, 3),
         next_retry_at=None if final else math.ceil(now),
-        reason="RETRIES_EXHAUSTED" if final else "RETRY_SCHEDULED",
+        reason="RETRIES_EXHAUSTED" if exhausted else "POISON" if poison else "RETRY_SCHEDULED",
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
-        error=ExecutionError(code="WORKER_LOST", message=message),
+        worker_id=run.worker_id,
+        error=error,
     )
 
 
@@ -156,21 +189,32 @@ def ended_from_outside(
         error=error,
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
+        worker_id=run.worker_id,
     )
 
 
-def expired(job_id: str, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
-    """The history row that ends a run whose retry could not start within its window."""
-    message = "The retry could not start within retryWindowSeconds of its slot."
+TOO_LATE = {
+    "RETRY_WINDOW_OVER": ExecutionError(
+        code="RETRY_WINDOW_OVER", message="The retry could not start within retryWindowSeconds of its slot."
+    ),
+    "CIRCUIT_OPEN": ExecutionError(
+        code="CIRCUIT_OPEN", message="The circuit of the target was open for as long as the attempt could wait."
+    ),
+}
+"""Reasons of runs that ended because their next attempt could not start in time, and what to say of each."""
+
+
+def expired(job_id: str, slot: str, run: ActiveRun, *, reason: str, now: float, write_id: str) -> Execution:
+    """The history row that ends a run whose next attempt could not start in time, for a reason of TOO_LATE."""
     return ended_from_outside(
         job_id,
         slot,
         run,
         status=ExecutionStatus.FAILED,
-        reason="RETRY_WINDOW_OVER",
+        reason=reason,
         now=now,
         write_id=write_id,
-        error=ExecutionError(code="RETRY_WINDOW_OVER", message=message),
+        error=TOO_LATE[reason],
     )
 
 
@@ -187,6 +231,8 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
     instant = int(now)
     if execution.final:
         row = replace(without_run(job, slot), last_run=_last_run(execution, now=instant))
+        if execution.status is ExecutionStatus.COMPLETED:
+            row = replace(row, silence=broken(row.silence, at=int(execution.completed_at), next_due=row.next_due))
     else:
         waiting = replace(
             run,
@@ -199,6 +245,9 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
             deferrals=0,
             deferred_for=None,
             deferred_at=None,
+            holds=(),
+            worker_id=None,
+            deadline_at=None,
         )
         row = with_run(job, slot, waiting)
     row = with_attention(replace(released(row, instant), gap=None, wakes=0), instant)

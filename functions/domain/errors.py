@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from functions.domain.job import Job
 
 
@@ -52,6 +54,15 @@ class ForbiddenError(GnomonError):
 
 class ConflictError(GnomonError):
     """The job's state does not allow this."""
+
+
+class NotYoursError(ConflictError):
+    """Some of these executions are not this worker's any more."""
+
+    def __init__(self, gone: Mapping[str, str]) -> None:
+        """`gone`: what became of each, by its id: CANCELLED, TIMED_OUT or LOST."""
+        super().__init__("; ".join(f"{what}: {execution}" for execution, what in gone.items()))
+        self.gone = dict(gone)
 
 
 class PreconditionFailedError(GnomonError):

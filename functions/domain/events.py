@@ -37,6 +37,10 @@ class EventType(enum.StrEnum):
     SKIPPED = "job.skipped"
     WORKER_LOST = "job.worker_lost"
     """The owner of an attempt died; what becomes of the run is the event after it."""
+    SILENT = "job.silent"
+    """No success for `alertAfterSeconds`; once a silence."""
+    RECOVERED = "job.recovered"
+    """A success ended a silence that was told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,7 @@ def ended_attempts(change: Change) -> tuple[Attempt, ...]:
     for slot in sorted(change.before.runs):
         old, new = change.before.runs[slot], change.after.runs.get(slot)
         if new is None or (old.state is RunState.RUNNING and new.state is not RunState.RUNNING):
-            ended.append(Attempt(slot, _attempt(old)))
+            ended.append(Attempt(slot, old.current_attempt))
     passed = _ended_unstarted(change.before, change.after)
     return (*ended, *(() if passed is None else (Attempt(passed.slot_id, passed.attempt),)))
 
@@ -131,6 +135,22 @@ def _changed(before: Job, change: Change, history: Mapping[Attempt, Execution]) 
         run, old = after.runs[slot], before.runs.get(slot)
         if run.state is RunState.RUNNING and (old is None or old.state is not RunState.RUNNING):
             yield _Told(EventType.STARTED, run.started_at or change.at, _run(after, slot, run.attempt))
+    yield from _silence(before, after, change.at)
+
+
+def _silence(before: Job, after: Job, at: float) -> Iterator[_Told]:
+    silence, old = after.silence, before.silence
+    if after.is_silent and not before.is_silent and silence is not None:
+        facts = {
+            "silent_since": silence.since,
+            "alert_after_seconds": silence.after,
+            "last_success_at": silence.last_success_at,
+        }
+        yield _Told(EventType.SILENT, at, facts)
+    last = after.last_run
+    succeeded = last is not None and last != before.last_run and last.outcome is Outcome.COMPLETED
+    if before.is_silent and not after.is_silent and succeeded and old is not None:
+        yield _Told(EventType.RECOVERED, at, {"silent_since": old.since, "alert_after_seconds": old.after})
 
 
 def _by_callers(before: Job, after: Job, at: float) -> Iterator[_Told]:
@@ -216,11 +236,6 @@ def _run(job: Job, slot: str, attempt: int) -> dict[str, Any]:
         "execution_id": execution_id(job.id, slot, attempt),
         "attempt": attempt,
     }
-
-
-def _attempt(run: ActiveRun) -> int:
-    """The attempt that runs, or would have been the next."""
-    return run.attempt if run.state is RunState.RUNNING else run.attempt + 1
 
 
 def _ended_unstarted(before: Job, after: Job) -> LastRun | None:

@@ -52,6 +52,8 @@ class Execution:
     """Times it was put off before it started."""
     deferred_for: str | None = None
     """Why it was put off last."""
+    worker_id: str | None = None
+    """The worker that held it."""
 
     @property
     def id(self) -> str:

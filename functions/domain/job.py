@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
+from functions.domain.silence import Silence
 
 HINT_SLACK = 30
 """Seconds after which somebody looks at what should have happened by a hint."""
@@ -74,6 +75,8 @@ class ActiveRun:
     """Runs although the job is paused: a caller asked for it."""
     forced: bool = False
     """The next attempt was asked for by a caller: no retry window ends it."""
+    asked_attempt: int = 0
+    """The last attempt that a caller asked for by a forced retry: poison is counted from it on; 0 for none."""
     started_by: str | None = None
     """writeId of the start that made this RUNNING: evidence of an own write."""
     waits_for: str | None = None
@@ -84,6 +87,12 @@ class ActiveRun:
     """Why it was put off last."""
     deferred_at: int | None = None
     """When it was put off first."""
+    holds: tuple[str, ...] = ()
+    """The concurrency slots that the running attempt holds, `<key>#<index>` each."""
+    worker_id: str | None = None
+    """The worker that holds the running attempt; None where the engine itself called the target."""
+    deadline_at: int | None = None
+    """When a running attempt that waits for a report times out; None where whoever called the target keeps the time."""
 
     def look_at(self, now: int) -> int:
         """When somebody must look at this WAITING run: soon after its hint, or again and again while others hold it."""
@@ -146,7 +155,8 @@ class Job:
     priority: Priority = Priority.NORMAL
     """Which run queue the job's hints go to; in the row, so that the sweep needs no definition."""
     lean: bool = False
-    """A first attempt that succeeds may end lean: the job is one-time, and nobody has revoked that. Once false, it
+    """A first attempt that succeeds may end lean: the job is one-time and called by one process that
+    waits for the answer, and nobody has revoked that. Once false, it
     stays so."""
     spread: int = 0
     """Seconds added to every scheduled slot before it is due (spreadSeconds, hashed by job id)."""
@@ -171,6 +181,8 @@ class Job:
     cancelled: bool = False
     deleted_at: int | None = None
     last_run: LastRun | None = None
+    silence: Silence | None = None
+    """The silence alarm; None where the job has none, or none any more."""
 
     @property
     def defined(self) -> Definition:
@@ -199,6 +211,11 @@ class Job:
             and self.has_active
         )
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the silence alarm was raised and no success has come since."""
+        return self.silence is not None and self.silence.alerted
+
     def holds(self, run: ActiveRun) -> bool:
         """Whether the pause keeps this waiting run back."""
         return self.paused and not run.manual
@@ -222,9 +239,11 @@ class Job:
         if self.next_due is not None and not self.paused and not self.next_waits:
             looks.append(self.next_due + HINT_SLACK)
         bounds = [look for look in looks if look is not None]
-        if bounds:
-            return min(bounds)
-        return now + HINT_SLACK if self.gap is not None else None
+        if not bounds and self.gap is not None:
+            bounds.append(now + HINT_SLACK)
+        if self.silence is not None and self.silence.due_at is not None:
+            bounds.append(self.silence.due_at)
+        return min(bounds, default=None)
 
     @property
     def status(self) -> JobStatus:

@@ -9,13 +9,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from functions.domain.decision import Drop, Write
+from functions.domain.definition import Completion, Definition
 from functions.domain.ending import decide_end
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import is_manual
 from functions.domain.job import Job, LastRun, Outcome, RunState
+from functions.domain.path import PathKind, path_of
 
 LEAN_RESULT_BYTES = 128
 """Longest result, in bytes of UTF-8, that is kept in the row."""
+
+
+def may_be_lean(definition: Definition) -> bool:
+    """Whether a job with this definition may have the leave: one slot, and one process that calls and ends."""
+    path = path_of(definition)
+    direct = path.kind is PathKind.DIRECT and definition.completion is Completion.RESPONSE
+    return direct and not definition.schedule.recurring
 
 
 def may_end_lean(job: Job, slot: str, attempt: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from functions.domain.circuit import Health
 from functions.domain.execution import ExecutionError, ExecutionStatus
 
 
@@ -21,6 +22,8 @@ class Invocation:
     payload: str
     """JSON text."""
     timeout_seconds: int
+    callback_token: str | None = None
+    """With it the outcome may be reported later, once; None where the answer is the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,3 +39,15 @@ class TargetAnswer:
     """Seconds the target asked us to wait (HTTP `Retry-After`)."""
     retryable: bool = True
     """False for what is not retryable by nature: 4xx except 408, 425, 429; payload errors; a handler's NonRetryable."""
+
+
+def health_of(answer: TargetAnswer) -> Health:
+    """What an answer says of the target (docs/decisions/0036-what-counts-as-a-failure-of-a-target.md).
+
+    An answer that blames the call shows that somebody answered. A payload that could not be sent shows nothing.
+    """
+    if answer.status is ExecutionStatus.COMPLETED:
+        return Health.UP
+    if answer.error is not None and answer.error.code == "PAYLOAD_ERROR":
+        return Health.UNKNOWN
+    return Health.DOWN if answer.retryable else Health.UP

@@ -14,11 +14,11 @@ DIRECT_SECONDS = 60
 
 
 class PathKind(enum.StrEnum):
-    DIRECT = "DIRECT"
+    DIRECT = "direct"
     """The executor calls the target and records what came of it."""
-    STATE_MACHINE = "STATE_MACHINE"
+    STATE_MACHINE = "state machine"
     """The executor starts an execution of the state machine, which does."""
-    PULLED = "PULLED"
+    PULLED = "pulled"
     """A worker takes it, and reports what came of it."""
 
 

@@ -12,6 +12,14 @@ RESULT_LEVELS = 100
 """Deepest nesting of a result."""
 
 
+class ResultTooLargeError(ValueError):
+    """A result is larger than is kept."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"{size} bytes of JSON; at most {RESULT_BYTES} are kept")
+        self.size = size
+
+
 def kept_result(body: bytes) -> str | None:
     """A target's answer as JSON text: JSON up to 32 KB is kept (in compact form), None for nothing or `null`.
 
@@ -31,7 +39,7 @@ def json_text(value: Any) -> str:
     """Compact JSON of a value; raises ValueError, TypeError or RecursionError for what is not kept as JSON."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     if (size := len(text.encode())) > RESULT_BYTES:
-        raise ValueError(f"{size} bytes of JSON; at most {RESULT_BYTES} are kept")
+        raise ResultTooLargeError(size)
     if _levels(value) > RESULT_LEVELS:
         raise ValueError(f"JSON nested deeper than {RESULT_LEVELS} levels")
     return text

@@ -15,6 +15,10 @@ _LARGEST_GROWTH = 700
 """Natural logarithm of the largest factor that a float holds, nearly: even the smallest delay has reached its cap."""
 
 
+POISON_AT = 3
+"""Attempts in a row with the same error after which a run with `poisonDetection` is given up."""
+
+
 class BackoffStrategy(enum.StrEnum):
     EXPONENTIAL = "exponential"
     LINEAR = "linear"
@@ -52,10 +56,12 @@ class RetryPolicy:
     non_retryable_errors: frozenset[str] = frozenset()
     retry_window_seconds: int | None = None
     """No retry starts later than the slot plus this."""
+    poison_detection: bool = False
+    """The same error POISON_AT times in a row is final."""
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> RetryPolicy:
-        """Read a stored `retryConfig`; what it leaves out is the default."""
+        """Read the fields of a `retryConfig`; what they leave out is the default of docs/http-api.md."""
         window = config.get("retryWindowSeconds")
         return cls(
             max_retries=int(config.get("maxRetries", 3)),
@@ -67,6 +73,7 @@ class RetryPolicy:
             retryable_errors=frozenset(config.get("retryableErrors", ())),
             non_retryable_errors=frozenset(config.get("nonRetryableErrors", ())),
             retry_window_seconds=None if window is None else int(window),
+            poison_detection=bool(config.get("poisonDetection", False)),
         )
 
     def delay(self, retry: int, *, uniform: Uniform, retry_after: int | None = None) -> int:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from functions.domain.decision import Drop, Due, Write, waiting_hints, with_attention, without_run
+from functions.domain.decision import (
+    Drop,
+    Due,
+    Write,
+    attention_no_later,
+    waiting_hints,
+    with_attention,
+    without_run,
+)
 from functions.domain.ending import ended_from_outside, released
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import slot_id
@@ -33,7 +41,7 @@ class Quarantine:
     due: tuple[tuple[str, ActiveRun], ...]
 
 
-def decide_visit(
+def decide_visit(  # noqa: PLR0911 - a line a decision
     job: Job, *, now: float, feeding: bool, sent: frozenset[Due] = frozenset()
 ) -> Recover | Quarantine | Write | Drop:
     """Decide about a row that was read strongly.
@@ -42,6 +50,11 @@ def decide_visit(
     `sent` are the hints that this visit has just sent for the runs it recovered: they had no time to start anything.
     """
     instant = int(now)
+    silence = job.silence
+    if silence is not None and silence.due_at is not None and silence.due_at <= now:
+        silent = replace(job, silence=replace(silence, alerted=True))
+        # `at` stays due where there is a rest: the visit goes on with it.
+        return Write(job=replace(silent, attention_at=attention_no_later(silent, instant)), reason="SILENT")
     for slot, run in job.runs.items():
         lease = run.lease_expires_at
         if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= now:
@@ -139,4 +152,4 @@ def _bound_of_what_is_not_due(job: Job, due: set[str], now: int) -> int | None:
 
 
 def _only_the_gap(job: Job, now: int) -> bool:
-    return replace(job, gap=None).bound(now) is None
+    return replace(job, gap=None, silence=None).bound(now) is None

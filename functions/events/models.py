@@ -174,6 +174,25 @@ class JobWorkerLost(_Ended):
     event_type: Literal["job.worker_lost"]
 
 
+class JobSilent(Event):
+    """The job has had no success for alertAfterSeconds, for whatever reason: told once a silence."""
+
+    type = EventType.SILENT
+    event_type: Literal["job.silent"]
+    silent_since: Instant = Field(description="The last success; before the first, when the alarm was set.")
+    alert_after_seconds: int
+    last_success_at: Instant | None = None
+
+
+class JobRecovered(Event):
+    """A success ended a silence that was told."""
+
+    type = EventType.RECOVERED
+    event_type: Literal["job.recovered"]
+    silent_since: Instant
+    alert_after_seconds: int
+
+
 MODELS: tuple[type[Event], ...] = (
     JobScheduled,
     JobChanged,
@@ -189,4 +208,6 @@ MODELS: tuple[type[Event], ...] = (
     JobPermanentlyFailed,
     JobRunCancelled,
     JobWorkerLost,
+    JobSilent,
+    JobRecovered,
 )

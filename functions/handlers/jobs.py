@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import Any
 
+from functions.domain.progress import MIN_INTERVAL, checked
 from functions.domain.result import json_text
 from functions.jobs.running import run
+
+_log = logging.getLogger(__name__)
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
@@ -13,4 +18,23 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 
     `{"result": <JSON text>}` or `{"error": {"type", "message", "retryable"}}`. The process ends when the time is over.
     """
-    return run(event, encode=json_text)
+    return run(event, encode=json_text, report=Reports())
+
+
+class Reports:
+    """Keeps a handler's progress, at most once a second; what cannot be kept fails no handler."""
+
+    def __init__(self) -> None:
+        self._last = -MIN_INTERVAL
+
+    def __call__(self, execution: str, percent: float, message: str) -> None:
+        progress, now = checked(percent, message), time.monotonic()
+        if not execution or now - self._last < MIN_INTERVAL:
+            return
+        self._last = now
+        try:
+            from functions import bootstrap  # noqa: PLC0415 - most handlers report nothing: boto3 would cost them
+
+            bootstrap.progress().report(execution, progress, now=time.time())
+        except Exception as error:  # noqa: BLE001 - whatever keeps a report from being stored, the work goes on
+            _log.warning("progress of %s was not kept: %s", execution, type(error).__name__)

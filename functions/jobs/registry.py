@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -31,6 +31,17 @@ class Run:
     """From 1."""
     scheduled_for: str
     """The instant at which the job was due, RFC 3339, UTC."""
+    execution_id: str = ""
+    callback_token: str | None = None
+    """With completion `callback`: what reports the outcome later by `/v1/executions/{id}/complete` or `/fail`."""
+    report: Callable[[float, str], None] = field(default=lambda _percent, _message: None, repr=False, compare=False)
+
+    def report_progress(self, percent: float, message: str = "") -> None:
+        """Show how far the run is: 0 to 100, and a message of at most 256 characters.
+
+        At most one report a second is kept; one that cannot be kept is left out. Raises ValueError for other values.
+        """
+        self.report(percent, message)
 
 
 Handler = Callable[[Any, Run], Any]

@@ -22,17 +22,23 @@ class InvalidResult(NonRetryable):
     """A handler returned what is no JSON, or too much of it. Its work is done: repeating it would do it twice."""
 
 
-def run(event: Mapping[str, Any], *, encode: Callable[[Any], str]) -> dict[str, Any]:
+def run(
+    event: Mapping[str, Any],
+    *,
+    encode: Callable[[Any], str],
+    report: Callable[[str, float, str], None] = lambda _execution, _percent, _message: None,
+) -> dict[str, Any]:
     """Call the handler the event names: `{"result": <JSON text>}` or `{"error": {"type", "message", "retryable"}}`.
 
     `encode` makes JSON text of the result and raises ValueError, TypeError or RecursionError for what it refuses.
+    `report` keeps how far an execution, named by its id, is.
     After the event's `timeoutSeconds` the process is ended, wherever the handler is: the watchdog is a thread in C,
     which needs neither the handler's co-operation nor the interpreter's lock, and leaves the stack in the log.
     """
     faulthandler.dump_traceback_later(event["timeoutSeconds"], exit=True, file=_STDERR)
     try:
         load()
-        result = find(event["handler"])(event["payload"], _run_of(event))
+        result = find(event["handler"])(event["payload"], _run_of(event, report))
         return {"result": _encoded(result, encode)}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - users' code: its exception is the attempt's error
         # Not `exception`: neither Lambda's log nor a test runner's report takes a lone surrogate.
@@ -49,9 +55,16 @@ def run(event: Mapping[str, Any], *, encode: Callable[[Any], str]) -> dict[str, 
         faulthandler.cancel_dump_traceback_later()
 
 
-def _run_of(event: Mapping[str, Any]) -> Run:
+def _run_of(event: Mapping[str, Any], report: Callable[[str, float, str], None]) -> Run:
+    execution = str(event.get("executionId", ""))
     return Run(
-        job_id=event["jobId"], run_id=event["runId"], attempt=event["attempt"], scheduled_for=event["scheduledFor"]
+        job_id=event["jobId"],
+        run_id=event["runId"],
+        attempt=event["attempt"],
+        scheduled_for=event["scheduledFor"],
+        execution_id=execution,
+        callback_token=event.get("callbackToken"),
+        report=lambda percent, message: report(execution, percent, message),
     )
 
 

@@ -30,7 +30,7 @@ from functions.usecases.executor import follow
 from functions.usecases.history import recorded_execution
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
 from functions.usecases.services import Services
-from functions.usecases.writing import TRIES, Applied, apply, revoke, send
+from functions.usecases.writing import TRIES, Applied, apply, revoke, ruled, send
 
 
 def pause_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
@@ -63,7 +63,7 @@ def execute_job(
             return job
 
         def decide(row: Job, mark: str) -> Write | Drop:
-            if row is not job and _has_run(services, row, slot):
+            if row.seq != job.seq and _has_run(services, row, slot):
                 return Drop("REQUESTED_ALREADY")
             return decide_execute(row, slot, now=now, write_id=mark)
 
@@ -113,7 +113,7 @@ def retry_job(
     decide = _as_allowed(
         caller, if_match, lambda row, mark: decide_retry(row, delay=delay_seconds, now=now, write_id=mark)
     )
-    with _claimed(services, key, _next_attempt(job, now), now=now) as (execution, replayed):
+    with _claimed(services, key, _next_attempt(services, job, now), now=now) as (execution, replayed):
         if replayed and _was_retried(services, job, execution):
             return job
         decided = apply(services, job, decide)
@@ -130,10 +130,10 @@ def _ended(services: Services, job: Job) -> Job:
     return job
 
 
-def _next_attempt(job: Job, now: float) -> str:
+def _next_attempt(services: Services, job: Job, now: float) -> str:
     """The id of the execution that a forced retry would make of this row; the job's own where it would make none."""
     try:
-        due = decide_retry(job, delay=0, now=now, write_id="").hints[0]
+        due = decide_retry(ruled(services, job), delay=0, now=now, write_id="").hints[0]
     except ConflictError:
         return job.id
     return attempt_id(job.id, due.slot_id, due.attempt)

@@ -6,9 +6,10 @@ import json
 import math
 from dataclasses import dataclass
 
-from functions.domain.decision import Drop, Due, Expired, Resend, Wait
-from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, expired, judge, put_off
+from functions.domain.claims import no_report
+from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait, Write
+from functions.domain.definition import Completion
+from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
@@ -16,10 +17,13 @@ from functions.domain.ids import execution_id, run_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.lean import decide_lean_end, fits_the_row, may_end_lean
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.domain.path import PathKind, path_of
+from functions.domain.path import DIRECT_SECONDS, PathKind, path_of
 from functions.domain.step import step_of
+from functions.usecases import circuits, concurrency
+from functions.usecases.gates import Gates
+from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
-from functions.usecases.writing import Applied, apply, send
+from functions.usecases.writing import Applied, apply, revoke, send
 
 _LOOKS = 3
 """Times an early hint waits and looks again before it is sent once more."""
@@ -33,6 +37,7 @@ class Handled:
 
     reason: str
     execution: Execution | None = None
+    """The attempt that ended; None where none did, or its outcome comes later."""
     lateness: float | None = None
     """Seconds from the instant the attempt was due to its start."""
 
@@ -45,22 +50,23 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a
     job = executor.jobs.get(hint.job_id)
     if job is None:
         return Handled("NO_SUCH_JOB")
-    decision: Applied | Drop | Wait | Resend | Expired = Drop("EARLY")
+    gates = Gates(executor, hint)
+    decision: Applied | Drop | Wait | Resend | Expired | Overdue = Drop("EARLY")
     for _ in range(_LOOKS):
-        decision = apply(
-            executor, job, lambda row, mark: decide_hint(row, hint, now=executor.clock.now(), write_id=mark)
-        )
+        decision = apply(executor, job, gates.decide)
         if not isinstance(decision, Wait):
             break
         executor.clock.sleep(decision.seconds)
+    if isinstance(decision, Applied):
+        send(executor, decision.job, decision.write.hints)
+    gates.settle(decision)
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")
-    if isinstance(decision, Expired):
-        return Handled("RETRY_WINDOW_OVER", _expire(executor, job, decision))
+    if isinstance(decision, (Expired, Overdue)):
+        return _end(executor, job, decision)
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
-    send(executor, decision.job, decision.write.hints)
     if decision.write.starts is None:
         return Handled(decision.write.reason)
     slot = decision.write.starts
@@ -72,6 +78,12 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a
     return Handled(decision.write.reason, _execute(executor, decision.job, slot), lateness)
 
 
+def _end(executor: Executor, job: Job, decision: Expired | Overdue) -> Handled:
+    if isinstance(decision, Expired):
+        return Handled(decision.reason, expire(executor, job, decision))
+    return Handled("DEADLINE_OVER", time_out(executor, decision.job, decision.slot_id))
+
+
 def _due_at(before: Job, slot: str) -> int:
     waiting = before.runs.get(slot)
     if waiting is not None and waiting.due_at is not None:
@@ -79,8 +91,15 @@ def _due_at(before: Job, slot: str) -> int:
     return slot_instant(slot) + before.spread
 
 
-def _execute(executor: Executor, job: Job, slot: str) -> Execution:
-    return conclude(executor, job, called(executor, job, slot))
+def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
+    """Call the target and record what came of it; None where it accepted and will report the outcome itself."""
+    answer = _call(executor, job, slot, timeout_seconds=min(job.defined.timeout_seconds, DIRECT_SECONDS))
+    if job.defined.completion is Completion.CALLBACK and answer.status is ExecutionStatus.COMPLETED:
+        circuits.report(executor, job, slot, answer)
+        return None
+    execution = conclude(executor, job, judged(executor, job, slot, answer))
+    circuits.report(executor, job, slot, answer)
+    return execution
 
 
 def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
@@ -108,19 +127,21 @@ def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
         row = judged(executor, job, slot, TargetAnswer(status=ExecutionStatus.FAILED, error=problem))
     execution = executor.history.record(row)
     follow(executor, job, execution, fence=run.fence)
+    circuits.report(executor, job, slot, None)
     return execution
 
 
-def attempt(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None = None) -> Execution:
-    """Call the target of the running attempt and put its history row, which is the decision about it.
+def attempt(
+    attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None = None
+) -> tuple[Execution, TargetAnswer]:
+    """Call the target of the running attempt, within the job's timeout unless another is given, and put its history
+    row, which is the decision about it. Returns the row that is stored, and the answer, which the caller reports to
+    the target's circuit. Raises CorruptDefinitionError."""
+    answer = _call(attempts, job, slot, timeout_seconds=timeout_seconds)
+    return attempts.history.record(judged(attempts, job, slot, answer)), answer
 
-    Returns the row that is stored. Raises CorruptDefinitionError.
-    """
-    return attempts.history.record(called(attempts, job, slot, timeout_seconds=timeout_seconds))
 
-
-def called(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None = None) -> Execution:
-    """Call the target, within the job's timeout unless another is given; what came of it, not yet recorded."""
+def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None) -> TargetAnswer:
     run, definition = job.runs[slot], job.defined
     invocation = Invocation(
         job_id=job.id,
@@ -131,23 +152,55 @@ def called(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | No
         scheduled_for=slot_instant(slot),
         payload=definition.payload,
         timeout_seconds=timeout_seconds or definition.timeout_seconds,
+        callback_token=run.started_by if definition.completion is Completion.CALLBACK else None,
     )
-    answer = _unreadable_payload(definition.payload) or attempts.targets.call(invocation, dict(definition.target))
-    return judged(attempts, job, slot, answer)
+    return unreadable_payload(definition.payload) or attempts.targets.call(invocation, dict(definition.target))
 
 
-def judged(attempts: Attempts, job: Job, slot: str, answer: TargetAnswer) -> Execution:
-    """The history row for the answer to the running attempt, by the job's rules for retries."""
-    return judge(
-        job.id,
-        slot,
-        job.runs[slot],
-        answer,
-        policy=job.defined.retry,
-        now=attempts.clock.now(),
-        write_id=attempts.new_write_id(),
-        uniform=attempts.uniform,
+def unreadable_payload(payload: str) -> TargetAnswer | None:
+    """What comes of a stored payload that is no JSON any more: it is not sent, and a retry would find it the same."""
+    try:
+        json.loads(payload)
+    except (ValueError, RecursionError):
+        error = ExecutionError(code="PAYLOAD_ERROR", message="The stored payload cannot be read.")
+        return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=False)
+    return None
+
+
+def expire(engine: Engine, job: Job, decision: Expired) -> Execution | None:
+    """End a run whose next attempt comes too late; None where it was started meanwhile."""
+    slot, run = decision.slot_id, decision.run
+    if may_end_lean(job, slot, run.current_attempt):
+        job = revoke(engine, job)
+        if job.runs.get(slot) != run:
+            return None
+    execution = engine.history.record(
+        expired(job.id, slot, run, reason=decision.reason, now=engine.clock.now(), write_id=engine.new_write_id())
     )
+    follow(engine, job, execution, fence=run.fence)
+    return execution
+
+
+def time_out(engine: Engine, job: Job, slot: str) -> Execution:
+    """End the running attempt whose report did not come in time; returns what history has of it."""
+    execution = engine.history.record(judged(engine, job, slot, no_report(job)))
+    follow(engine, job, execution, fence=job.runs[slot].fence)
+    return execution
+
+
+def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job:
+    """Let the job's row follow the history row of the run seen under `fence`, then send what that made due.
+
+    Returns the row as this write left it; `job` where the run was no longer there.
+    """
+    ended = apply(engine, job, lambda row, _: decide_end(row, execution, fence=fence, now=engine.clock.now()))
+    return job if isinstance(ended, Drop) else _ended(engine, ended)
+
+
+def _ended(engine: Engine, ended: Applied) -> Job:
+    send(engine, ended.job, ended.write.hints)
+    concurrency.after_write(engine, ended)
+    return ended.job
 
 
 def conclude(engine: Engine, job: Job, execution: Execution) -> Execution:
@@ -165,46 +218,15 @@ def conclude(engine: Engine, job: Job, execution: Execution) -> Execution:
 
 def _end_lean(engine: Engine, job: Job, execution: Execution) -> bool:
     """End the attempt in one write of the row; False where that is not to be had, and history has to decide."""
+
+    def decide(row: Job, mark: str) -> Write | Drop:
+        return decide_lean_end(row, execution, now=engine.clock.now(), write_id=mark)
+
     try:
-        ended = apply(
-            engine,
-            job,
-            lambda row, mark: decide_lean_end(row, execution, now=engine.clock.now(), write_id=mark),
-        )
+        ended = apply(engine, job, decide)
     except UnavailableError:
         return False
     if isinstance(ended, Drop):
         return False
-    send(engine, ended.job, ended.write.hints)
+    _ended(engine, ended)
     return True
-
-
-def _unreadable_payload(payload: str) -> TargetAnswer | None:
-    """What comes of a stored payload that is no JSON any more: it is not sent, and a retry would find it the same."""
-    try:
-        json.loads(payload)
-    except (ValueError, RecursionError):
-        error = ExecutionError(code="PAYLOAD_ERROR", message="The stored payload cannot be read.")
-        return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=False)
-    return None
-
-
-def _expire(executor: Executor, job: Job, decision: Expired) -> Execution:
-    slot, run = decision.slot_id, decision.run
-    execution = executor.history.record(
-        expired(job.id, slot, run, now=executor.clock.now(), write_id=executor.new_write_id())
-    )
-    follow(executor, job, execution, fence=run.fence)
-    return execution
-
-
-def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job:
-    """Let the job's row follow the history row of the run seen under `fence`, then send what that made due.
-
-    Returns the row as this write left it; `job` where the run was no longer there.
-    """
-    ended = apply(engine, job, lambda row, _: decide_end(row, execution, fence=fence, now=engine.clock.now()))
-    if isinstance(ended, Drop):
-        return job
-    send(engine, ended.job, ended.write.hints)
-    return ended.job

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from functions.domain.caller import Caller
+from functions.domain.definition import Completion
 from functions.domain.errors import NotFoundError
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id, run_id
 from functions.domain.job import ActiveRun, Job, RunState
 from functions.domain.lean import kept_execution
+from functions.domain.progress import Progress
 from functions.ports import Page
 from functions.usecases.jobs import read_job
 from functions.usecases.services import Engine, Services
@@ -32,6 +34,10 @@ class ActiveExecution:
     """Why a waiting one was put off."""
     deferrals: int = 0
     deferred_for: str | None = None
+    worker_id: str | None = None
+    """The worker that holds a running one."""
+    progress: Progress | None = None
+    """How far a running one is, where it says so."""
 
     @property
     def id(self) -> str:
@@ -54,7 +60,9 @@ def job_history(
     if cursor is not None:
         return Page(items=page.items, cursor=page.cursor)
     recorded = {(entry.slot_id, entry.attempt) for entry in page.items if isinstance(entry, Execution)}
-    active: list[HistoryEntry] = [entry for entry in _active(job) if (entry.slot_id, entry.attempt) not in recorded]
+    active: list[HistoryEntry] = [
+        _with_progress(services, job, entry) for entry in _active(job) if (entry.slot_id, entry.attempt) not in recorded
+    ]
     return Page(items=[*active, *_pending_gap(job, services.clock.now(), page), *page.items], cursor=page.cursor)
 
 
@@ -72,7 +80,7 @@ def read_execution(services: Services, caller: Caller, execution: str) -> Execut
         return recorded
     for entry in _active(job):
         if (entry.slot_id, entry.attempt) == (key.slot_id, key.attempt):
-            return entry
+            return _with_progress(services, job, entry)
     raise NotFoundError(f"There is no execution {execution}.")
 
 
@@ -88,10 +96,20 @@ def recorded_execution(engine: Engine, job: Job, key: ExecutionKey) -> Execution
 
 
 def _active(job: Job) -> list[ActiveExecution]:
-    return [_active_execution(job, slot, job.runs[slot]) for slot in sorted(job.runs, reverse=True)]
+    return [active_execution(job, slot, job.runs[slot]) for slot in sorted(job.runs, reverse=True)]
 
 
-def _active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
+def _with_progress(services: Services, job: Job, entry: ActiveExecution) -> ActiveExecution:
+    """With how far it is, which costs a read: only for those that run and may have said so."""
+    if entry.status is not ExecutionStatus.RUNNING or job.definition is None:
+        return entry
+    if job.defined.target.get("type") not in ("handler", "worker") and job.defined.completion is Completion.RESPONSE:
+        return entry
+    return replace(entry, progress=services.progress.read(entry.id))
+
+
+def active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
+    """The run's attempt that runs, or comes next."""
     running = run.state is RunState.RUNNING
     return ActiveExecution(
         job_id=job.id,
@@ -104,6 +122,7 @@ def _active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
         reason=None if running else run.deferred_for,
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
+        worker_id=run.worker_id,
     )
 
 

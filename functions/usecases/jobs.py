@@ -59,6 +59,8 @@ class JobFilters:
     status: JobStatus | None = None
     type: str | None = None
     tag: str | None = None
+    silent: bool | None = None
+    """Whether the silence alarm was raised and no success has come since."""
 
     def accept(self, job: Job) -> bool:
         document = job.definition.document if job.definition else {}
@@ -66,6 +68,7 @@ class JobFilters:
             (self.status is None or job.status is self.status)
             and (self.type is None or document.get("type") == self.type)
             and (self.tag is None or self.tag in document.get("tags", ()))
+            and (self.silent is None or job.is_silent is self.silent)
         )
 
 

@@ -8,7 +8,22 @@ from dataclasses import dataclass
 
 from functions.domain import ids
 from functions.domain.retry import Uniform
-from functions.ports import Clock, IdempotencyKeys, JobStore, Owners, RunHistory, Targets, Timetable, Workflows
+from functions.ports import (
+    Circuits,
+    Clock,
+    IdempotencyKeys,
+    JobStore,
+    JobTypes,
+    Owners,
+    ProgressBoard,
+    RetryConfigs,
+    RunHistory,
+    Slots,
+    Targets,
+    Timetable,
+    Workers,
+    Workflows,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,16 +33,29 @@ class Engine:
     jobs: JobStore
     history: RunHistory
     timetable: Timetable
+    slots: Slots
     clock: Clock
+    types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
+    uniform: Uniform = random.uniform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services(Engine):
+class Polls(Engine):
+    """What it takes to give executions to workers."""
+
+    workers: Workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services(Polls):
     """What the API's use cases need besides."""
 
+    progress: ProgressBoard
     idempotency: IdempotencyKeys
     owners: Owners
+    circuits: Circuits
+    retry_configs: RetryConfigs
     workflows: Workflows
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
@@ -38,7 +66,7 @@ class Attempts(Engine):
     """What calling a target, and recording what came of it, needs besides."""
 
     targets: Targets
-    uniform: Uniform = random.uniform
+    circuits: Circuits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from functions.domain.ending import lost, put_off
+from functions.domain.ending import put_off
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.job import ActiveRun, Job, RunState
 from functions.domain.outcome import TargetAnswer
 from functions.domain.step import Step
 from functions.domain.visit import LEASE_GRACE
-from functions.usecases.executor import attempt, follow, judged
+from functions.usecases import circuits
+from functions.usecases.executor import attempt, follow
+from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Attempts
 
 
@@ -30,7 +32,11 @@ class Checked:
 
 def check_circuit(attempts: Attempts, step: Step) -> Checked:
     """Whether the attempt may still be made."""
-    return Checked("stopped") if _mine(attempts, step) is None else Checked("closed")
+    found = _mine(attempts, step)
+    if found is None:
+        return Checked("stopped")
+    until = circuits.blocks(attempts, found[0], step.slot_id)
+    return Checked("closed") if until is None else Checked("open", until)
 
 
 def end_as_circuit_open(attempts: Attempts, step: Step, *, until: int) -> Execution | None:
@@ -58,7 +64,10 @@ def invoke(attempts: Attempts, step: Step) -> Execution | None:
     left = int((run.lease_expires_at or 0) - LEASE_GRACE - attempts.clock.now())
     if left < 1:
         return None
-    return attempt(attempts, job, step.slot_id, timeout_seconds=min(job.defined.timeout_seconds, left))
+    seconds = min(job.defined.timeout_seconds, left)
+    execution, answer = attempt(attempts, job, step.slot_id, timeout_seconds=seconds)
+    circuits.report(attempts, job, step.slot_id, answer)
+    return execution
 
 
 def record_outcome(attempts: Attempts, step: Step) -> Execution | None:
@@ -79,8 +88,7 @@ def record_failure(attempts: Attempts, step: Step) -> Execution | None:
 
     def row(job: Job, run: ActiveRun) -> Execution:
         message = "The function that called the target ended without an answer."
-        now, mark = attempts.clock.now(), attempts.new_write_id()
-        return lost(job.id, step.slot_id, run, now=now, write_id=mark, message=message)
+        return judged_lost(attempts, job, step.slot_id, run, message=message)
 
     return _conclude(attempts, step, row)
 
@@ -92,17 +100,25 @@ def record_timeout(attempts: Attempts, step: Step) -> Execution | None:
         error = ExecutionError(code="TIMEOUT", message=f"no answer within {job.defined.timeout_seconds} s")
         return judged(attempts, job, step.slot_id, TargetAnswer(status=ExecutionStatus.TIMED_OUT, error=error))
 
-    return _conclude(attempts, step, row)
+    return _conclude(attempts, step, row, TargetAnswer(status=ExecutionStatus.TIMED_OUT))
 
 
-def _conclude(attempts: Attempts, step: Step, row: Callable[[Job, ActiveRun], Execution]) -> Execution | None:
-    """Put the history row if absent, and let the job's row follow the one that is stored."""
+def _conclude(
+    attempts: Attempts, step: Step, row: Callable[[Job, ActiveRun], Execution], answer: TargetAnswer | None = None
+) -> Execution | None:
+    """Put the history row if absent, and let the job's row follow the one that is stored.
+
+    `answer` is what that row says of the target, None for nothing: whose row it is tells the circuit.
+    """
     found = _mine(attempts, step)
     if found is None:
         return None
     job, run = found
-    execution = attempts.history.record(row(job, run))
+    mine = row(job, run)
+    execution = attempts.history.record(mine)
     follow(attempts, job, execution, fence=run.fence)
+    if execution.write_id == mine.write_id:
+        circuits.report(attempts, job, step.slot_id, answer)
     return execution
 
 

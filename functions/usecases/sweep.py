@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from functions.domain.claims import is_overdue, no_report
+from functions.domain.concurrency import waits_of
 from functions.domain.decision import Drop, Due, Write, waiting_hints
-from functions.domain.ending import lost
 from functions.domain.execution import Execution
 from functions.domain.job import ActiveRun, Job
 from functions.domain.lean import may_end_lean
 from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, is_still_due, quarantined
+from functions.usecases import concurrency
 from functions.usecases.executor import follow
+from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Engine
 from functions.usecases.writing import Applied, apply, revoke, send
 
@@ -23,6 +26,8 @@ MAX_ACTS = 5_000
 """Jobs a tick wakes or repairs at most. Those it only looks at do not count: a lease that is over may stand behind
 thousands of jobs that wait for the queues to empty."""
 _PARALLEL = 8
+_GOES_ON = ("RECOVERED", "SILENT")
+"""After these the visit looks at the rest of the row."""
 
 
 @dataclass(slots=True)
@@ -52,12 +57,14 @@ def sweep(
     """Visit the jobs whose attention is due, shards in random order, until `deadline` (epoch seconds)."""
     swept = Swept()
     feeding = engine.timetable.backlog() <= MAX_BACKLOG
+    drained: set[str] = set()
     with ThreadPoolExecutor(max_workers=parallel) as pool:
         for batch in _batches(_due(engine, shuffle), parallel):
             if engine.clock.now() >= deadline or swept.acted >= MAX_ACTS:
                 swept.complete = False
                 break
-            for job_id, reason, failure in pool.map(lambda job_id: _visit_safely(engine, job_id, feeding), batch):
+            visits = pool.map(lambda job_id: _visit_safely(engine, job_id, feeding, drained), batch)
+            for job_id, reason, failure in visits:
                 swept.looked_at += 1
                 swept.reasons[reason] = swept.reasons.get(reason, 0) + 1
                 if failure is not None:
@@ -84,20 +91,25 @@ def _batches(ids: Iterator[str], size: int) -> Iterator[list[str]]:
         yield batch
 
 
-def _visit_safely(engine: Engine, job_id: str, feeding: bool) -> tuple[str, str, str | None]:
+def _visit_safely(engine: Engine, job_id: str, feeding: bool, drained: set[str]) -> tuple[str, str, str | None]:
     try:
-        return job_id, visit(engine, job_id, feeding=feeding), None
+        return job_id, visit(engine, job_id, feeding=feeding, drained=drained), None
     except Exception as error:  # noqa: BLE001 - one bad row hides no other; the handler logs and counts it
         return job_id, "FAILED", f"{type(error).__name__}: {error}"
 
 
-def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
-    """Look at one job, whose row is read strongly first; returns what was done."""
+def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str] | None = None) -> str:
+    """Look at one job, whose row is read strongly first; returns what was done.
+
+    `drained` are the concurrency keys that this tick has drained, each once whoever waits for it.
+    """
     job = engine.jobs.get(job_id, with_definition=False)
     if job is None:
         return "NO_SUCH_JOB"
+    if feeding:
+        _drain(engine, job, set() if drained is None else drained)
     done, sent = "WATCHED", frozenset[Due]()
-    for _ in range(len(job.runs) + 1):
+    for _ in range(len(job.runs) + 2):
 
         def decide(row: Job, _: str, sent: frozenset[Due] = sent) -> Write | Recover | Quarantine | Drop:
             return decide_visit(row, now=engine.clock.now(), feeding=feeding, sent=sent)
@@ -111,14 +123,25 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True) -> str:
         if isinstance(decision, Quarantine):
             return _quarantine(engine, job, decision)
         if isinstance(decision, Drop):
-            return done if done == "RECOVERED" else decision.reason
+            return done if done in _GOES_ON else decision.reason
+        if decision.write.reason in _GOES_ON:
+            job, done = decision.job, decision.write.reason
+            continue
         send(engine, decision.job, decision.write.hints)
         return decision.write.reason
     return done
 
 
+def _drain(engine: Engine, job: Job, drained: set[str]) -> None:
+    """Give free slots of the keys that the job waits for to those who come first, and look after their holders."""
+    for key in waits_of(job):
+        if key not in drained:
+            drained.add(key)
+            concurrency.drain(engine, key, also=job, thorough=True)
+
+
 def _recover(engine: Engine, job: Job, decision: Recover) -> Job:
-    """End an attempt whose lease is over, as its owner recorded, or else as WORKER_LOST; returns the row after that."""
+    """End an attempt whose lease is over, as its owner recorded, or else by now; returns the row after that."""
     slot, run = decision.slot_id, decision.run
     recorded = engine.history.get(job.id, slot, run.attempt)
     if recorded is None:
@@ -126,12 +149,18 @@ def _recover(engine: Engine, job: Job, decision: Recover) -> Job:
             job = revoke(engine, job)
             if job.runs.get(slot) != run:
                 return job  # its owner was faster
-        recorded = _lose(engine, job.id, slot, run)
+        recorded = engine.history.record(_given_up(engine, job, slot, run))
     return follow(engine, job, recorded, fence=run.fence)
 
 
-def _lose(engine: Engine, job_id: str, slot: str, run: ActiveRun) -> Execution:
-    return engine.history.record(lost(job_id, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
+def _given_up(engine: Engine, job: Job, slot: str, run: ActiveRun) -> Execution:
+    """The end of an attempt that nobody holds any more: TIMED_OUT where its report is overdue, else WORKER_LOST."""
+    if is_overdue(run, engine.clock.now()):
+        defined = engine.jobs.get(job.id)
+        if defined is not None and defined.definition is not None:  # one that cannot be read: lost, not timed out
+            job = replace(job, definition=defined.definition)
+            return judged(engine, job, slot, no_report(job))
+    return judged_lost(engine, job, slot, run)
 
 
 def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
@@ -140,4 +169,7 @@ def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
     for slot, run in due:
         engine.history.record(quarantined(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
     ended = apply(engine, job, lambda row, _: after_quarantine(row, due, now=engine.clock.now()))
-    return ended.write.reason if isinstance(ended, Applied) else ended.reason
+    if not isinstance(ended, Applied):
+        return ended.reason
+    concurrency.after_write(engine, ended)
+    return ended.write.reason

@@ -33,14 +33,22 @@ class Applied:
     write: Write
 
 
+def ruled(engine: Engine, job: Job) -> Job:
+    """The job with its definition under the configuration of its type, as everything that decides takes it."""
+    if job.definition is None:
+        return job
+    return replace(job, definition=job.definition.under(engine.types.get(job.definition.type)))
+
+
 def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other]) -> Applied | Other:
     """Decide from `job` and write; whoever loses the race decides again from the row that won it.
 
-    `decide` gets the row and the write's fresh mark. What it returns besides a Write is returned as it is.
+    `decide` gets the row, `ruled`, and the write's fresh mark. What it returns besides a Write is returned as it is.
     Raises UnavailableError after five lost races, or when the row is gone.
     """
     for _ in range(TRIES):
         mark = engine.new_write_id()
+        job = ruled(engine, job)
         decision = decide(job, mark)
         if not isinstance(decision, Write):
             return decision

@@ -124,6 +124,10 @@ def create(  # noqa: PLR0913 - each is a flag of the command
     ] = None,
     misfire: Annotated[Misfire | None, typer.Option(help="When slots were missed.", rich_help_panel=_HOW)] = None,
     max_runs: Annotated[int | None, typer.Option(help="End after this many runs.", rich_help_panel=_HOW)] = None,
+    alert_after: Annotated[
+        str | None,
+        typer.Option(metavar="SECONDS", help="Say so when it has not succeeded for: 25h, 2d.", rich_help_panel=_HOW),
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A label; repeat for more.", rich_help_panel=_HOW)] = None,
     file: Annotated[
         str | None, typer.Option(metavar="FILE|-", help="The whole body as JSON, instead of the flags above.")
@@ -157,6 +161,7 @@ def create(  # noqa: PLR0913 - each is a flag of the command
             "overlapPolicy": overlap,
             "misfirePolicy": misfire,
             "maxRuns": max_runs,
+            "alertAfterSeconds": _seconds(alert_after, "--alert-after"),
             "tags": tag,
         }
     )

@@ -24,11 +24,17 @@ def list_jobs(
     type_: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
     owner: Annotated[str | None, typer.Option(help="Another owner's jobs; `*` for all your role may see.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only jobs with this tag.")] = None,
+    silent: Annotated[bool, typer.Option("--silent", help="Only jobs whose silence alarm was raised.")] = False,
     limit: Limit = 50,
 ) -> None:
     """List your jobs, newest first."""
     found = session.client.list_jobs(
-        status=status and status.upper(), type_=type_, owner=owner, tag=tag, page_size=min(limit, 100)
+        status=status and status.upper(),
+        type_=type_,
+        owner=owner,
+        tag=tag,
+        silent=silent or None,
+        page_size=min(limit, 100),
     )
     jobs = list(itertools.islice(found, limit))
     session.show({"data": jobs}, jobs_table(jobs, session.now()))

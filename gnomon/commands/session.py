@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from gnomon.client import Client
 from gnomon.display import printable
 from gnomon.errors import GnomonApiError, GnomonError
-from gnomon.stack_file import Role, connect
+from gnomon.stack_file import Connection, Role, connect
 
 _PANEL = "Connection and output"
 
@@ -35,6 +35,8 @@ class Session:
     client: Client
     console: Console
     output: Output
+    reconnect: Callable[[], Connection]
+    """The connection once more, for those who outlive a token: the stack file may have a new one."""
 
     def now(self) -> datetime:
         """In the zone of this machine."""
@@ -118,7 +120,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         flags = {name: arguments.pop(name) for name in _FLAGS}
         console = make_console()
         try:
-            connection = connect(
+            reconnect = functools.partial(
+                connect,
                 api_url=flags["api_url"],
                 token=flags["token"],
                 stack_file=flags["stack"],
@@ -126,8 +129,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 environment=os.environ,
                 directory=Path.cwd(),
             )
+            connection = reconnect()
             with Client(connection.api_url, connection.token) as client:
-                function(Session(client=client, console=console, output=flags["output"]), **arguments)
+                session = Session(client=client, console=console, output=flags["output"], reconnect=reconnect)
+                function(session, **arguments)
         except GnomonError as error:
             tell(error)
             raise typer.Exit(1) from error

@@ -17,8 +17,6 @@ CASES = TESTS / "cases"
 NOT_BUILT = {
     17: "pull workers",
     30: "bulk cancel",
-    34: "circuit breakers",
-    37: "executions through Step Functions",
 }
 """Number of a scenario to what of Gnomon it waits for."""
 IN_PART = {

@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 FUNCTIONS = {
     "api": settings.ApiSettings,
     "executor": settings.ExecutorSettings,
+    "steps": settings.StepsSettings,
     "sweep": settings.SweepSettings,
     "jobs": settings.JobsSettings,
     "dead_letters": settings.DeadLettersSettings,
@@ -196,8 +197,8 @@ def _reasons() -> Iterator[str]:
     yield from (reason.value for reason in job.SkipReason)
 
 
-_ERRORS_OF_THE_ENGINE = ("WORKER_LOST", "TARGET_ERROR", "PAYLOAD_ERROR")
-_DECIDING = ("decision", "dispatch", "ending", "lean", "visit", "commands", "retry")
+_ERRORS_OF_THE_ENGINE = ("WORKER_LOST", "TARGET_ERROR", "PAYLOAD_ERROR", "TIMEOUT")
+_DECIDING = ("path", "decision", "dispatch", "ending", "lean", "visit", "commands", "retry")
 
 
 def test_the_error_codes_are_those_of_the_code() -> None:

@@ -32,7 +32,7 @@ def test_every_handler_is_looked_at() -> None:
     assert set(INIT) == set(found) - {"__init__"}
 
 
-@pytest.mark.parametrize("handler", ["executor", "sweep", "dead_letters", "jobs"])
+@pytest.mark.parametrize("handler", ["executor", "steps", "sweep", "dead_letters", "jobs"])
 def test_the_libraries_of_the_api_stay_with_the_api(handler: str) -> None:
     assert belonging(loaded(handler), API_ONLY) == []
 

@@ -11,6 +11,7 @@ from tests.infra.synthesized import synthesized
 FUNCTIONS = {
     "Api": settings.ApiSettings,
     "Executor": settings.ExecutorSettings,
+    "Steps": settings.StepsSettings,
     "Sweep": settings.SweepSettings,
     "Jobs": settings.JobsSettings,
     "DeadLetters": settings.DeadLettersSettings,

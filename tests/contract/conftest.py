@@ -8,22 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
+from functions.adapters.dynamodb_progress import DynamoDbProgress
+from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_slots import DynamoDbSlots
+from functions.adapters.dynamodb_workers import DynamoDbWorkers
 from functions.adapters.eventbridge import EventBridgeBus
 from functions.adapters.sqs_dead_letters import SqsDeadLetters
+from functions.adapters.state_machine import StateMachine
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from tests.fakes import (
     FakeClock,
     FakeDeadLetters,
     FakeEventBus,
     FakeTimetable,
+    FakeWorkflows,
+    InMemoryCircuits,
     InMemoryHistory,
     InMemoryIdempotencyKeys,
     InMemoryJobs,
     InMemoryOwners,
+    InMemoryProgress,
+    InMemoryRetryConfigs,
+    InMemorySlots,
+    InMemoryWorkers,
 )
 from tests.faults import Faults
 
@@ -48,7 +60,7 @@ def platform(request: pytest.FixtureRequest) -> Iterator[Aws | None]:
 def faults(platform: Aws | None) -> Faults:
     faults = Faults()
     if platform is not None:
-        for client in (platform.dynamodb, platform.sqs, platform.scheduler, platform.events):
+        for client in (platform.dynamodb, platform.sqs, platform.scheduler, platform.states, platform.events):
             faults.watch(client)
     return faults
 
@@ -99,10 +111,62 @@ def idempotency(platform: Aws | None, faults: Faults) -> Any:
 
 
 @pytest.fixture
+def retry_configs(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryRetryConfigs(faults=faults)
+    return DynamoDbRetryConfigs(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def break_config(platform: Aws | None, retry_configs: Any) -> Callable[[str], None]:
+    """Makes a type's configuration unreadable where it is stored."""
+    if platform is None:
+        return retry_configs.broken.add
+
+    def spoil(job_type: str) -> None:
+        platform.dynamodb.update_item(
+            TableName=platform.coordination_table,
+            Key={"kind": {"S": "retry-config"}, "name": {"S": job_type}},
+            UpdateExpression="SET d = :broken",
+            ExpressionAttributeValues={":broken": {"S": '{"maxRetries": "many"}'}},
+        )
+
+    return spoil
+
+
+@pytest.fixture
 def owners(platform: Aws | None, faults: Faults) -> Any:
     if platform is None:
         return InMemoryOwners(faults=faults)
     return DynamoDbOwners(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def circuits(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryCircuits(faults=faults)
+    return DynamoDbCircuits(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def slots(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemorySlots(faults=faults)
+    return DynamoDbSlots(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def workers(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryWorkers(faults=faults)
+    return DynamoDbWorkers(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def progress(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryProgress(faults=faults)
+    return DynamoDbProgress(platform.dynamodb, platform.coordination_table)
 
 
 @pytest.fixture
@@ -124,6 +188,13 @@ def timetable(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
     if platform is None:
         return FakeTimetable(clock, faults=faults)
     return make_timetable(platform, clock)
+
+
+@pytest.fixture
+def workflows(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
+    if platform is None:
+        return FakeWorkflows(clock, faults=faults)
+    return StateMachine(lambda: platform.states, arn=platform.machine, clock=clock)
 
 
 def make_timetable(aws: Aws, clock: FakeClock) -> SqsTimetable:

@@ -22,7 +22,13 @@ def make_limits(platform, faults) -> Any:
     """A new process with the limits of the test."""
 
     def make(**limits: int) -> Any:
-        limits = {"reads_per_minute": 6, "writes_per_minute": 3, "creations_per_day": 10, **limits}
+        limits = {
+            "reads_per_minute": 6,
+            "writes_per_minute": 3,
+            "work_per_minute": 60,
+            "creations_per_day": 10,
+            **limits,
+        }
         if platform is None:
             return InMemoryRateLimits(**limits, faults=faults)
         return DynamoDbRateLimits(platform.dynamodb, platform.coordination_table, **limits)
@@ -195,5 +201,6 @@ def adapter(aws: Aws, *, writes_per_minute: int = 100) -> DynamoDbRateLimits:
         aws.coordination_table,
         reads_per_minute=500,
         writes_per_minute=writes_per_minute,
+        work_per_minute=6000,
         creations_per_day=1000,
     )

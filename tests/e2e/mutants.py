@@ -12,6 +12,7 @@ from tests.e2e.stack import Aws, Stack
 OUTPUTS = {
     "api": "ApiFunction",
     "executor": "ExecutorFunction",
+    "steps": "StepsFunction",
     "sweep": "SweepFunction",
     "jobs": "JobsFunction",
     "dead_letters": "DeadLettersFunction",

@@ -35,6 +35,7 @@ class Smoke:
     endpoint: Endpoint
     people: People
     made: list[str] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
 
     # The API
 
@@ -129,6 +130,23 @@ class Smoke:
         self.act(path, "cancel")
         assert not self.schedules(path), "the cancelled job's schedule is still there"
 
+    def configured(self, **config: Any) -> str:
+        """A new job type that is configured so."""
+        job_type = unique("type")
+        answer = self.api.call("PUT", f"/v1/retry-configs/{job_type}", config, role="admin")
+        assert answer.status_code == 200, f"PUT: {answer.status_code}"
+        self.types.append(job_type)
+        return job_type
+
+    def reads_a_type(self) -> None:
+        job_type = self.configured(maxRetries=1)
+        assert self.get(f"/v1/retry-configs/{job_type}")["maxRetries"] == 1
+
+    def forgets_a_type(self) -> None:
+        path = f"/v1/retry-configs/{self.configured(maxRetries=1)}"
+        answer = self.api.call("DELETE", path, role="admin")
+        assert answer.status_code == 204, f"DELETE: {answer.status_code}"
+
     # The executor
 
     def ran(self, **changes: Any) -> str:
@@ -151,26 +169,75 @@ class Smoke:
     def runs_http(self) -> None:
         self.ran(target=self.endpoint.target())
 
-    def runs_http_with_a_secret(self) -> None:
+    def runs_http_with_a_secret(self, **changes: Any) -> None:
         name = unique("gnomon-e2e")
         self.aws.secrets.create_secret(Name=name, SecretString="s3cr3t-value")
-        self.ran(target=self.endpoint.target() | {"headers": {"X-Secret": {"secretArn": name}}})
+        self.ran(target=self.endpoint.target() | {"headers": {"X-Secret": {"secretArn": name}}}, **changes)
 
     def runs_a_function(self) -> None:
         self.ran(target={"type": "lambda", "functionName": self.function})
 
-    def sends_to_a_queue(self) -> None:
+    def sends_to_a_queue(self, **changes: Any) -> None:
         url = self.aws.sqs.create_queue(QueueName=unique("gnomon-e2e"))["QueueUrl"]
-        self.ran(target={"type": "sqs", "queueUrl": url})
+        self.ran(target={"type": "sqs", "queueUrl": url}, **changes)
         self.aws.sqs.delete_queue(QueueUrl=url)
 
-    def retries_soon(self) -> None:
-        self.ran(target=self.endpoint.target("503-200"), retryConfig=retries(1))
+    def follows_a_type(self, **changes: Any) -> None:
+        """Its type allows no retry, and the stage three."""
+        job_type = self.configured(maxRetries=0)
+        path = self.create(type=job_type, schedule=once(0), target=self.endpoint.target("503"), **changes)
+        self.reaches(path, "FAILED")
 
-    def retries_late(self) -> None:
-        path = self.create(schedule=once(0), target=self.endpoint.target("503"), retryConfig=retries(20 * MINUTE))
+    def follows_a_type_in_the_machine(self) -> None:
+        self.follows_a_type(orchestrated=True)
+
+    def detects_poison(self) -> None:
+        config = retries(1) | {"maxRetries": 9, "poisonDetection": True}
+        path = self.create(schedule=once(0), target=self.endpoint.target("503"), retryConfig=config)
+        self.reaches(path, "FAILED")
+        assert self.get(f"{path}/history")["data"][0]["reason"] == "POISON"
+
+    def retries_soon(self, **changes: Any) -> None:
+        self.ran(target=self.endpoint.target("503-200"), retryConfig=retries(1), **changes)
+
+    def retries_late(self, **changes: Any) -> None:
+        policy = retries(20 * MINUTE)
+        path = self.create(schedule=once(0), target=self.endpoint.target("503"), retryConfig=policy, **changes)
         self.reaches(path, "RETRYING")
         until(lambda: self.schedules(path), seconds=3, hint="the late retry has a schedule")
+
+    # The state machine
+
+    def runs_in_the_machine(self) -> None:
+        self.ran(orchestrated=True)
+
+    def runs_http_in_the_machine(self) -> None:
+        self.ran(orchestrated=True, target=self.endpoint.target())
+
+    def runs_http_with_a_secret_in_the_machine(self) -> None:
+        self.runs_http_with_a_secret(orchestrated=True)
+
+    def runs_a_function_in_the_machine(self) -> None:
+        self.ran(orchestrated=True, target={"type": "lambda", "functionName": self.function})
+
+    def sends_to_a_queue_in_the_machine(self) -> None:
+        self.sends_to_a_queue(orchestrated=True)
+
+    def retries_soon_in_the_machine(self) -> None:
+        self.retries_soon(orchestrated=True)
+
+    def retries_late_in_the_machine(self) -> None:
+        self.retries_late(orchestrated=True)
+
+    def stops_the_machine(self) -> None:
+        path = self.create(schedule=once(0), target=self.endpoint.target("sleep"), orchestrated=True)
+        job_id = path.rpartition("/")[2]
+        until(lambda: self.endpoint.calls(job_id), seconds=SOON, hint="the target is called")
+        self.act(path, "cancel")
+        [execution] = self.get(f"{path}/history")["data"]
+        arn = self.stack.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
+        found = self.aws.states.describe_execution(executionArn=f"{arn}:{execution['id']}-f{execution['fence']}")
+        assert found["status"] == "ABORTED", f"the cancelled attempt's execution is {found['status']}"
 
     # The sweep
 
@@ -208,6 +275,28 @@ class Smoke:
         first = self.get(f"{path}/history")["data"][-1]
         assert (first["error"] or {}).get("code") == "WORKER_LOST", f"sweep: {first['status']}"
 
+    def gives_up_by_its_type(self) -> None:
+        """A process dies in its third attempt, as in the two before: poison, says the job's type."""
+        path = self.create(type=self.configured(poisonDetection=True), target=self.endpoint.target())
+        job, slot = self.started_and_lost(path, attempt=3)
+        message = "The attempt's lease expired before its outcome was recorded."
+        for number in (1, 2):
+            self.history.record(
+                Execution(
+                    job_id=job.id,
+                    slot_id=slot,
+                    attempt=number,
+                    status=ExecutionStatus.FAILED,
+                    final=False,
+                    fence=number,
+                    write_id=new_write_id(),
+                    completed_at=time.time() - 100,
+                    error=ExecutionError(code="WORKER_LOST", message=message),
+                )
+            )
+        self.swept()
+        assert self.get(f"{path}/history")["data"][0]["reason"] == "POISON"
+
     def repairs_a_recorded_run(self) -> None:
         """The process died after the history row, and before the job row: its retry is due in twenty minutes."""
         path = self.create()
@@ -233,13 +322,13 @@ class Smoke:
         assert self.get(path)["activeRuns"][0]["status"] == "WAITING", "the job's row does not follow its history"
         assert [each for each in self.schedules(path) if "-r-" in each], "the late retry has no schedule"
 
-    def started_and_lost(self, path: str) -> tuple[Job, str]:
+    def started_and_lost(self, path: str, *, attempt: int = 1) -> tuple[Job, str]:
         """The row as a process leaves it that died in an attempt: its lease is over."""
         job, now = self.row(path), int(time.time())
         slot, fence = slot_id(now - 60), job.fence + 1
         run = ActiveRun(
             state=RunState.RUNNING,
-            attempt=1,
+            attempt=attempt,
             attempt_limit=4,
             fence=fence,
             lease_expires_at=now - 30,
@@ -323,6 +412,9 @@ class Smoke:
         for path in self.made:
             self.api.call("DELETE", path, role="admin")
         self.made.clear()
+        for job_type in self.types:
+            self.api.call("DELETE", f"/v1/retry-configs/{job_type}", role="admin")
+        self.types.clear()
         if "subscriber" in self.__dict__:
             self.subscriber.close()
             del self.subscriber
@@ -358,14 +450,19 @@ CHECKS: dict[str, dict[str, Check]] = {
         "CountRequest": Smoke.creates,
         "RegisterOwner": Smoke.lists_everybodys,
         "ListOwners": Smoke.lists_everybodys,
+        "ReadJobType": Smoke.reads_a_type,
+        "ForgetJobType": Smoke.forgets_a_type,
         "SendHints": Smoke.sends_a_hint,
         "ArmSchedules": Smoke.arms_a_schedule,
         "DisarmSchedules": Smoke.disarms_a_schedule,
+        "StopWorkflows": Smoke.stops_the_machine,
     },
     "executor": {
         "ReadJob": Smoke.runs_a_handler,
         "ChangeJob": Smoke.runs_a_handler,
         "RecordExecution": Smoke.runs_a_handler,
+        "ReadExecution": Smoke.detects_poison,
+        "ReadJobType": Smoke.follows_a_type,
         "SendHints": Smoke.retries_soon,
         "ArmSchedules": Smoke.retries_late,
         "CallHandlers": Smoke.runs_a_handler,
@@ -373,6 +470,20 @@ CHECKS: dict[str, dict[str, Check]] = {
         "SendToQueues": Smoke.sends_to_a_queue,
         "ReadWebhookSecret": Smoke.runs_http,
         "ReadSecrets": Smoke.runs_http_with_a_secret,
+        "StartWorkflows": Smoke.runs_in_the_machine,
+    },
+    "steps": {
+        "ReadJob": Smoke.runs_in_the_machine,
+        "ChangeJob": Smoke.runs_in_the_machine,
+        "ReadExecution": Smoke.runs_in_the_machine,
+        "RecordExecution": Smoke.runs_in_the_machine,
+        "SendHints": Smoke.retries_soon_in_the_machine,
+        "ArmSchedules": Smoke.retries_late_in_the_machine,
+        "CallHandlers": Smoke.runs_in_the_machine,
+        "CallFunctions": Smoke.runs_a_function_in_the_machine,
+        "SendToQueues": Smoke.sends_to_a_queue_in_the_machine,
+        "ReadWebhookSecret": Smoke.runs_http_in_the_machine,
+        "ReadSecrets": Smoke.runs_http_with_a_secret_in_the_machine,
     },
     "sweep": {
         "FindAttention": Smoke.wakes_a_lost_job,
@@ -382,6 +493,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "MeasureQueues": Smoke.wakes_a_lost_job,
         "ReadExecution": Smoke.recovers_a_lost_run,
         "RecordExecution": Smoke.recovers_a_lost_run,
+        "ReadJobType": Smoke.gives_up_by_its_type,
         "ArmSchedules": Smoke.repairs_a_recorded_run,
     },
     "dead_letters": {

@@ -27,7 +27,7 @@ class Call:
 
 class Endpoint:
     """`/503-503-200` answers a job's first three calls so, and goes on with the last; `hang` in a status's place gives
-    no answer while the tests run, `sleep` answers 200 after three seconds."""
+    no answer while the tests run, `sleep` answers 200 after three seconds, `busy` 429 and asks for four seconds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -70,4 +70,7 @@ class Endpoint:
         if answer == "sleep":
             exchange.receiver.stopped.wait(3)
         with contextlib.suppress(OSError):
+            if answer == "busy":
+                exchange.answer(429, b"{}", Retry_After="4")
+                return
             exchange.answer(200 if answer == "sleep" else int(answer), b'{"answered":true}')

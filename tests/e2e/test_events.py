@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.stack import once, until
+from tests.e2e.stack import job_body, once, until
 from tests.e2e.subscriber import Subscriber
 
 if TYPE_CHECKING:
@@ -38,6 +38,15 @@ def subscriber(stack: Stack, aws: Aws) -> Iterator[Subscriber]:
     subscriber = Subscriber(stack, aws)
     yield subscriber
     subscriber.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def silent_job(subscriber: Subscriber, scheduler: Client) -> Iterator[str]:
+    """A paused job, made before the other tests: a minute later it is silent."""
+    job = scheduler.create_job(job_body(schedule={"type": "interval", "everySeconds": 30}, alertAfterSeconds=60))
+    scheduler.pause_job(job["id"])
+    yield job["id"]
+    scheduler.delete_job(job["id"])
 
 
 def types(events: list[dict[str, Any]]) -> list[str]:
@@ -112,3 +121,20 @@ def test_a_run_that_fails_for_good(
 
     assert types(events) == ["job.scheduled", "job.started", "job.permanently_failed"]
     assert (events[2]["errorCode"], events[2]["reason"]) == ("HTTP_404", "NOT_RETRYABLE")
+
+
+def test_a_paused_job_is_silent_and_recovers_by_a_run_by_hand(
+    silent_job: str, subscriber: Subscriber, scheduler: Client
+) -> None:
+    events = subscriber.story(silent_job, "job.silent", seconds=110)
+
+    assert types(events) == ["job.scheduled", "job.paused", "job.silent"]
+    job = scheduler.get_job(silent_job)
+    assert job["silentSince"] == events[-1]["silentSince"] == job["createdAt"]
+    assert silent_job in [each["id"] for each in scheduler.list_jobs(silent=True)]
+
+    scheduler.execute_job(silent_job)
+
+    events = subscriber.story(silent_job, "job.recovered")
+    assert types(events)[3:] == ["job.started", "job.completed", "job.recovered"]
+    assert scheduler.get_job(silent_job)["silentSince"] is None

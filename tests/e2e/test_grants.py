@@ -49,6 +49,7 @@ def test_deployed_role_has_the_grants_and_no_more(stack: Stack, aws: Aws, functi
     [
         ("api", "ReadJob"),
         ("executor", "RecordExecution"),
+        ("steps", "ReadExecution"),
         ("sweep", "ReadExecution"),
         ("dead_letters", "Announce"),
         ("lifecycle", "PutEvents"),

@@ -1,11 +1,14 @@
 import pytest
 
+from functions.api.schemas_work import MAX_WAIT_SECONDS
 from infra.stage import DEV, PROD
 from tests.infra.synthesized import Template
 
 MODULES = {
     "Api": "api",
+    "Poll": "poll",
     "Executor": "executor",
+    "Steps": "steps",
     "Sweep": "sweep",
     "Jobs": "jobs",
     "DeadLetters": "dead_letters",
@@ -44,15 +47,15 @@ def test_every_log_is_kept_as_long_as_the_stage_says(template: Template) -> None
     kept = {path: group["RetentionInDays"] for path, group in template.of_type("AWS::Logs::LogGroup").items()}
 
     assert kept == dict.fromkeys(kept, DAYS[template.stage.name])
-    assert set(kept) == {*(f"Functions/{name}/Logs" for name in MODULES), "HttpApi/AccessLog"}
+    assert set(kept) == {*(f"Functions/{name}/Logs" for name in MODULES), "HttpApi/AccessLog", "Workflow/Logs"}
 
 
-@pytest.mark.parametrize("name", ["Executor", "Sweep", "Jobs"])
+@pytest.mark.parametrize("name", ["Executor", "Steps", "Sweep", "Jobs"])
 def test_chains_of_functions_and_queues_are_not_cut(template: Template, name: str) -> None:
     assert _function(template, name)["RecursiveLoop"] == "Allow"
 
 
-@pytest.mark.parametrize("name", ["Api", "DeadLetters", "Lifecycle"])
+@pytest.mark.parametrize("name", ["Api", "Poll", "DeadLetters", "Lifecycle"])
 def test_functions_outside_the_chain_keep_loop_detection(template: Template, name: str) -> None:
     assert _function(template, name).get("RecursiveLoop", "Terminate") == "Terminate"
 
@@ -60,7 +63,7 @@ def test_functions_outside_the_chain_keep_loop_detection(template: Template, nam
 def test_one_sweep_at_a_time(template: Template) -> None:
     reserved = {name: _function(template, name).get("ReservedConcurrentExecutions") for name in MODULES}
 
-    assert reserved == dict.fromkeys(MODULES) | {"Sweep": 1}
+    assert reserved == dict.fromkeys(MODULES) | {"Sweep": 1, "Poll": template.stage.poll_concurrency}
 
 
 @pytest.mark.parametrize("name", ["Sweep", "Jobs"])
@@ -75,7 +78,9 @@ def test_timeouts(template: Template) -> None:
     timeouts = {name: _function(template, name)["Timeout"] for name in MODULES}
 
     assert timeouts["Api"] < 29, "the gateway gives up after 29 s"
-    assert timeouts["Executor"] == timeouts["Jobs"] == 90
+    assert MAX_WAIT_SECONDS + 5 <= timeouts["Poll"] < 29
+    assert timeouts["Executor"] == 90
+    assert timeouts["Steps"] == timeouts["Jobs"] == 900, "they run what may take 840 s"
     assert timeouts["Sweep"] <= 60, "the next one starts a minute later"
 
 

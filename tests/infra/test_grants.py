@@ -15,6 +15,7 @@ COORDINATION = "Storage/Coordination.Arn"
 KEY = "Storage/Key.Arn"
 RUN_QUEUES = {"Queues/RunHigh.Arn", "Queues/RunNormal.Arn", "Queues/RunLow.Arn"}
 SCHEDULES = "arn:<Partition>:scheduler:<Region>:<AccountId>:schedule/Hints/Group/*"
+EXECUTIONS_OF_THE_MACHINE = "arn:<Partition>:states:<Region>:<AccountId>:execution:Workflow/Attempts.Name:*"
 ALLOWED_QUEUES = "arn:<Partition>:sqs:<Region>:<AccountId>:gnomon-*"
 ALLOWED_FUNCTIONS = "arn:<Partition>:lambda:<Region>:<AccountId>:function:gnomon-*"
 ALLOWED_SECRETS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon-*"
@@ -33,44 +34,71 @@ TABLE_KEY = {
 }
 SCHEDULING = {"scheduler:CreateSchedule": {SCHEDULES}, "iam:PassRole": {"Hints/Role.Arn"}}
 
+CALLING_TARGETS = {
+    "sqs:SendMessage": {*RUN_QUEUES, ALLOWED_QUEUES},
+    "lambda:InvokeFunction": {"Functions/Jobs/Function.Arn", ALLOWED_FUNCTIONS},
+    "secretsmanager:GetSecretValue": {"Storage/WebhookSecret.Id", ALLOWED_SECRETS},
+}
+
 FUNCTIONS: dict[str, dict[str, set[str]]] = {
     "Api": {
         **TABLE_KEY,
         **SCHEDULING,
-        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:BatchGetItem": {JOBS},
         "dynamodb:PutItem": {JOBS, EXECUTIONS, IDEMPOTENCY, COORDINATION},
         "dynamodb:UpdateItem": {JOBS, COORDINATION},
-        "dynamodb:DeleteItem": {JOBS, IDEMPOTENCY},
-        "dynamodb:Query": {f"{JOBS}/index/owner", EXECUTIONS, COORDINATION},
+        "dynamodb:DeleteItem": {JOBS, IDEMPOTENCY, COORDINATION},
+        "dynamodb:Query": {f"{JOBS}/index/owner", f"{JOBS}/index/waiting", EXECUTIONS, COORDINATION},
         "sqs:SendMessage": RUN_QUEUES,
         "scheduler:DeleteSchedule": {SCHEDULES},
+        "states:StopExecution": {EXECUTIONS_OF_THE_MACHINE},
+    },
+    "Poll": {
+        **TABLE_KEY,
+        "dynamodb:Query": {f"{JOBS}/index/waiting"},
+        "dynamodb:GetItem": {JOBS, COORDINATION},
+        "dynamodb:UpdateItem": {JOBS, COORDINATION},
+        "dynamodb:PutItem": {EXECUTIONS},
+        "sqs:SendMessage": RUN_QUEUES,
     },
     "Executor": {
         **TABLE_KEY,
         **SCHEDULING,
-        "dynamodb:GetItem": {JOBS},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS},
-        "dynamodb:PutItem": {EXECUTIONS},
+        "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
+        "dynamodb:Query": {f"{JOBS}/index/waiting", COORDINATION},
+        "dynamodb:DeleteItem": {COORDINATION},
         "sqs:ReceiveMessage": RUN_QUEUES,
         "sqs:DeleteMessage": RUN_QUEUES,
         "sqs:GetQueueAttributes": RUN_QUEUES,
         "sqs:ChangeMessageVisibility": RUN_QUEUES,
-        "sqs:SendMessage": {*RUN_QUEUES, ALLOWED_QUEUES},
-        "lambda:InvokeFunction": {"Functions/Jobs/Function.Arn", ALLOWED_FUNCTIONS},
-        "secretsmanager:GetSecretValue": {"Storage/WebhookSecret.Id", ALLOWED_SECRETS},
+        "states:StartExecution": {"Workflow/Attempts"},
+        **CALLING_TARGETS,
+    },
+    "Steps": {
+        **TABLE_KEY,
+        **SCHEDULING,
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
+        "dynamodb:UpdateItem": {JOBS},
+        "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
+        "dynamodb:Query": {f"{JOBS}/index/waiting", COORDINATION},
+        "dynamodb:DeleteItem": {COORDINATION},
+        **CALLING_TARGETS,
     },
     "Sweep": {
         **TABLE_KEY,
         **SCHEDULING,
-        "dynamodb:GetItem": {JOBS, EXECUTIONS},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS},
-        "dynamodb:PutItem": {EXECUTIONS},
-        "dynamodb:Query": {f"{JOBS}/index/attention"},
+        "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
+        "dynamodb:DeleteItem": {COORDINATION},
+        "dynamodb:Query": {f"{JOBS}/index/attention", f"{JOBS}/index/waiting", COORDINATION},
         "sqs:SendMessage": RUN_QUEUES,
         "sqs:GetQueueAttributes": RUN_QUEUES,
     },
-    "Jobs": {},
+    "Jobs": {**TABLE_KEY, "dynamodb:UpdateItem": {COORDINATION}},
     "DeadLetters": {
         "kms:Decrypt": {KEY},
         "kms:DescribeKey": {KEY},
@@ -128,6 +156,13 @@ def test_only_the_local_stage_shares_the_default_group(template: Template) -> No
     assert bool(template.of_type("AWS::Scheduler::ScheduleGroup")) == template.stage.own_schedule_group
 
 
+def test_users_code_writes_progress_and_no_other_row(template: Template) -> None:
+    (statement,) = [each for each in template.statements("Functions/Jobs/Role") if "dynamodb:" in str(each["Action"])]
+
+    assert statement["Action"] == "dynamodb:UpdateItem"
+    assert statement["Condition"] == {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["progress"]}}
+
+
 def test_scheduler_may_send_hints_and_call_the_sweep(template: Template) -> None:
     assert template.permissions("Hints/Role") == {"sqs:SendMessage": RUN_QUEUES}
     assert template.permissions("MinuteSweep/Role") == {
@@ -139,7 +174,8 @@ def test_scheduler_may_send_hints_and_call_the_sweep(template: Template) -> None
 def test_there_are_no_other_roles_and_no_other_policies(template: Template) -> None:
     roles = template.of_type("AWS::IAM::Role")
 
-    assert set(roles) == {*(f"Functions/{name}/Role" for name in FUNCTIONS), "Hints/Role", "MinuteSweep/Role"}
+    others = {"Hints/Role", "MinuteSweep/Role", "Workflow/Role"}
+    assert set(roles) == {*(f"Functions/{name}/Role" for name in FUNCTIONS), *others}
     for role in roles.values():
         assert not role.get("ManagedPolicyArns")
         assert not role.get("Policies")
@@ -176,14 +212,17 @@ def test_the_key_is_used_through_its_services_only(template: Template) -> None:
 
     assert through == {
         "Api": {"dynamodb"},
+        "Poll": {"dynamodb"},
         "Executor": {"dynamodb", "secretsmanager"},
+        "Steps": {"dynamodb", "secretsmanager"},
         "Sweep": {"dynamodb"},
+        "Jobs": {"dynamodb"},
         "DeadLetters": {"dynamodb"},
         "Lifecycle": {"dynamodb"},
     }
 
 
-@pytest.mark.parametrize("name", ["Api", "Executor", "Sweep"])
+@pytest.mark.parametrize("name", ["Api", "Executor", "Steps", "Sweep"])
 def test_the_role_of_the_hints_goes_to_scheduler_only(template: Template, name: str) -> None:
     (statement,) = [each for each in template.statements(f"Functions/{name}/Role") if each["Action"] == "iam:PassRole"]
 

@@ -1,16 +1,24 @@
 import json
 
-from infra.http_api import PUBLIC_PATHS
+from infra.http_api import POLL_PATH, PUBLIC_PATHS
 from tests.infra.synthesized import Template
 
 
 def test_everything_under_v1_needs_a_token_and_only_that_is_protected(template: Template) -> None:
     routes = {each["RouteKey"]: each for each in template.of_type("AWS::ApiGatewayV2::Route").values()}
 
-    assert set(routes) == {"ANY /v1/{proxy+}", "$default", *(f"GET {path}" for path in PUBLIC_PATHS)}
-    assert {key for key, route in routes.items() if route["AuthorizationType"] == "JWT"} == {"ANY /v1/{proxy+}"}
+    protected = {"ANY /v1/{proxy+}", f"POST {POLL_PATH}"}
+    assert set(routes) == {*protected, "$default", *(f"GET {path}" for path in PUBLIC_PATHS)}
+    assert {key for key, route in routes.items() if route["AuthorizationType"] == "JWT"} == protected
     (authorizer,) = template.of_type("AWS::ApiGatewayV2::Authorizer")
-    assert routes["ANY /v1/{proxy+}"]["AuthorizerId"] == authorizer
+    assert {routes[key]["AuthorizerId"] for key in protected} == {authorizer}
+
+
+def test_polls_go_to_their_own_function(template: Template) -> None:
+    integrations = template.of_type("AWS::ApiGatewayV2::Integration")
+    functions = {str(each["IntegrationUri"]) for each in integrations.values()}
+
+    assert functions == {"Functions/Api/Function.Arn", "Functions/Poll/Function.Arn"}
 
 
 def test_public_paths() -> None:
@@ -52,7 +60,8 @@ def test_only_this_api_and_no_one_else_may_call_its_function(template: Template)
     permissions = list(template.of_type("AWS::Lambda::Permission").values())
 
     assert {(each["FunctionName"], each["Principal"], each["Action"]) for each in permissions} == {
-        ("Functions/Api/Function.Arn", "apigateway.amazonaws.com", "lambda:InvokeFunction")
+        (f"Functions/{name}/Function.Arn", "apigateway.amazonaws.com", "lambda:InvokeFunction")
+        for name in ("Api", "Poll")
     }
     api = "arn:<Partition>:execute-api:<Region>:<AccountId>:HttpApi/Api"
     assert {each["SourceArn"] for each in permissions} == {f"{api}/*/*/*", f"{api}/*/$default"}

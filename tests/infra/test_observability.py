@@ -12,6 +12,8 @@ def test_what_loses_or_delays_jobs_raises_an_alarm(template: Template) -> None:
         "VisitsFail",
         "HintsGetLost",
         "ExecutorFails",
+        "StepsFails",
+        "AttemptsAreLost",
         "DeadLettersFails",
         "LifecycleFails",
         "EventsWait",

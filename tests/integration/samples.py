@@ -6,6 +6,7 @@ A changed shape gets a new file beside the old one, and a line here; the old one
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from functions.domain.definition import Priority
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.job import Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.silence import Silence
 from tests.factories import JOB_ID, NOW, make_definition, make_run
 
 EVENTS = Path(__file__).parents[2] / "events"
@@ -66,6 +68,14 @@ FULL_ROW = Job(
         error_code="TIMEOUT",
     ),
 )
+ROW_WITH_ALARM = replace(
+    FULL_ROW,
+    paused=False,
+    cancelled=False,
+    deleted_at=None,
+    silence=Silence(after=90_000, since=NOW - 100_000, last_success_at=NOW - 100_000, alerted=True, once=True),
+)
+"""Since there are silence alarms."""
 FAILED_EXECUTION = Execution(
     job_id=JOB_ID,
     slot_id=str(NOW),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import pytest
 from functions import bootstrap
 from functions.domain.definition import Priority
 from functions.handlers.api import handler
+from functions.settings import RetryDefaults
 from tests.api_client import make_body, sample_event
 from tests.conftest import REGION, Aws
 
@@ -31,12 +33,16 @@ def _environment(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "EXECUTIONS_TABLE": aws.executions_table,
         "IDEMPOTENCY_TABLE": aws.idempotency_table,
         "COORDINATION_TABLE": aws.coordination_table,
+        "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(queues),
         "SCHEDULE_GROUP": aws.schedule_group,
         "SCHEDULER_ROLE_ARN": aws.scheduler_role_arn,
+        "STATE_MACHINE": aws.machine,
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": ["http://127.0.0.1:*"]}),
-        "CALLER_LIMITS": json.dumps({"writes_per_minute": 100, "reads_per_minute": 500, "creations_per_day": 1000}),
+        "CALLER_LIMITS": json.dumps(
+            {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}
+        ),
         "AWS_DEFAULT_REGION": REGION,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from dataclasses import replace
@@ -30,13 +31,14 @@ from functions.domain.execution import ExecutionStatus
 from functions.domain.hint import read_hint
 from functions.domain.instants import rfc3339
 from functions.domain.job import JobStatus
-from functions.handlers import api, dead_letters, executor, jobs, lifecycle, sweep
+from functions.handlers import api, dead_letters, executor, jobs, lifecycle, steps, sweep
+from functions.settings import RetryDefaults
 from tests.api_client import Api
 from tests.conftest import REGION, Aws
 from tests.contract.conftest import make_timetable
-from tests.factories import JOB_ID, NOW, make_job
+from tests.factories import JOB_ID, NOW, make_definition, make_job
 from tests.fakes import FakeClock
-from tests.integration.samples import DEFINITION, EVENTS, FAILED_EXECUTION, FULL_ROW, GAP_ROW, sample
+from tests.integration.samples import DEFINITION, EVENTS, FAILED_EXECUTION, FULL_ROW, GAP_ROW, ROW_WITH_ALARM, sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,13 +72,17 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         "EXECUTIONS_TABLE": aws.executions_table,
         "IDEMPOTENCY_TABLE": aws.idempotency_table,
         "COORDINATION_TABLE": aws.coordination_table,
+        "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(queues),
         "SCHEDULE_GROUP": aws.schedule_group,
         "SCHEDULER_ROLE_ARN": aws.scheduler_role_arn,
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": []}),
-        "CALLER_LIMITS": json.dumps({"writes_per_minute": 100, "reads_per_minute": 500, "creations_per_day": 1000}),
+        "CALLER_LIMITS": json.dumps(
+            {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}
+        ),
         "JOBS_FUNCTION": "jobs",
+        "STATE_MACHINE": aws.machine,
         "WEBHOOK_SECRET_ARN": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:webhook",
         "DEAD_LETTER_QUEUE_URL": aws.dead_letter_queue_url,
         "UNREADABLE_QUEUE_URL": unreadable,
@@ -186,6 +192,47 @@ class TestExecutor:
                     aws.sqs.delete_message(QueueUrl=run["QueueUrl"], ReceiptHandle=message["ReceiptHandle"])
         assert received(aws, run["QueueUrl"]) == []
         assert received(aws, dead) == ["not JSON"]
+
+
+class TestSteps:
+    """events/step-v1.json is what the state machine gives the function; the executor gave the machine its ids."""
+
+    def test_the_executor_hands_over_and_the_steps_do_the_rest(
+        self, aws: Aws, outbox: str, store: DynamoDbJobs, history: DynamoDbHistory
+    ) -> None:
+        job = due_job(outbox)
+        document = {**job.defined.document, "orchestrated": True}
+        job = store.create(replace(job, definition=make_definition(**document, created_at=job.created_at)))
+        executor.handler({"Records": [record(job)]}, CONTEXT)
+        assert received(aws, outbox) == []
+        [execution] = aws.states.list_executions(stateMachineArn=aws.machine)["executions"]
+        given = json.loads(aws.states.describe_execution(executionArn=execution["executionArn"])["input"])
+        step = sample("step-v1") | given
+        assert step.keys() == sample("step-v1").keys()
+
+        assert steps.handler(step | {"step": "checkCircuit"}, CONTEXT) == {"state": "closed", "until": None}
+        assert steps.handler(step, CONTEXT) == {"status": "COMPLETED"}
+        assert len(received(aws, outbox)) == 1
+        row = store.get(job.id)
+        assert row is not None
+        assert row.status is JobStatus.RUNNING
+        assert steps.handler(step | {"step": "recordOutcome"}, CONTEXT) == {"status": "COMPLETED"}
+        row = store.get(job.id)
+        assert row is not None
+        assert row.status is JobStatus.COMPLETED
+        for again in ("checkCircuit", "invoke", "recordOutcome", "recordFailure", "recordTimeout", "endAsCircuitOpen"):
+            steps.handler(step | {"step": again, "until": 0}, CONTEXT)
+        assert store.get(job.id) == row
+        assert received(aws, outbox) == []
+
+    def test_the_sample_names_a_job_that_is_not_there_and_is_let_be(self) -> None:
+        assert steps.handler(sample("step-v1"), CONTEXT) == {"status": None}
+        assert steps.handler(sample("step-v1") | {"step": "checkCircuit"}, CONTEXT)["state"] == "stopped"
+
+    @pytest.mark.parametrize("changes", [{"v": 2}, {"step": "dance"}])
+    def test_what_it_does_not_know_is_an_error_of_the_function(self, changes: dict[str, Any]) -> None:
+        with pytest.raises((ValueError, KeyError)):
+            steps.handler(sample("step-v1") | changes, CONTEXT)
 
 
 def spoil(aws: Aws, job_id: str, row: str = "S", **attributes: str) -> None:
@@ -314,6 +361,11 @@ class TestShapes:
         assert read_job(item) == FULL_ROW
         assert item == state_key(JOB_ID) | state_attributes(FULL_ROW) | definition_attributes(DEFINITION)
 
+    def test_a_state_row_with_a_silence_alarm(self) -> None:
+        item = sample("row-job-v2")
+        assert read_job(item) == ROW_WITH_ALARM
+        assert item == state_key(JOB_ID) | state_attributes(ROW_WITH_ALARM) | definition_attributes(DEFINITION)
+
     def test_a_definition_row(self) -> None:
         item = sample("row-definition-v1")
         assert read_definition(item, job_id=JOB_ID, created_at=NOW) == DEFINITION
@@ -358,9 +410,11 @@ READ_HERE = {
     "jobs-stream",
     "lifecycle-v1",
     "row-definition-v1",
+    "step-v1",
     "row-execution-v1",
     "row-gap-v1",
     "row-job-v1",
+    "row-job-v2",
     "sweep",
 }
 

@@ -94,6 +94,8 @@ def test_failures_come_back_with_class_and_message(name: str, code: str, words: 
 def test_the_sample_event_is_what_the_adapter_sends_and_the_handler_understands() -> None:
     sample = json.loads((Path(__file__).parents[2] / "events" / "jobs.json").read_text())
     assert json.loads(jobs.handler(sample, None)["result"])["payload"] == sample["payload"]
+    older = json.loads((Path(__file__).parents[2] / "events" / "jobs-v1.json").read_text())
+    assert json.loads(jobs.handler(older, None)["result"])["payload"] == older["payload"]
     sent: list[dict[str, Any]] = []
 
     def invoke(exchange: Exchange) -> None:

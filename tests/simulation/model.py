@@ -15,6 +15,7 @@ from functions.domain.ids import is_manual, slot_instant
 from functions.domain.job import Job, JobStatus, Outcome, RunState
 from functions.domain.outcome import Invocation, TargetAnswer
 from tests.simulation.life import Life, Violation, decided, delays, new_period, startable
+from tests.simulation.listening import Listening
 from tests.simulation.punctuality import Punctuality
 from tests.simulation.refusals import refuses, shown
 from tests.simulation.rows import check_row, check_step, must
@@ -39,6 +40,7 @@ class Judge:
     def __init__(self) -> None:
         self.lives: dict[str, Life] = {}
         self.time = Punctuality(self)
+        self.silence = Listening(self)
         self.writes = self.runs = 0
         self._answers: dict[tuple[str, str, int], TargetAnswer] = {}
 
@@ -82,6 +84,7 @@ class Judge:
             for slot, run in row.runs.items()
         )
         self.time.changed(life, before, row, actor, now, woken=woken)
+        self.silence.changed(life, before, row, actor, now)
         self._tell(lambda: life.heard.hear(before, row, now, lambda slot, attempt: life.history.get((slot, attempt))))
 
     @staticmethod
@@ -315,6 +318,7 @@ class Judge:
     def _closed(self, life: Life) -> None:
         row, now = life.row, self.now
         self.time.closed(life, now)
+        self.silence.closed(life, now)
         for slot, run in row.runs.items():
             lease = run.lease_expires_at
             over = run.state is RunState.RUNNING and lease is not None and lease + 200 < now

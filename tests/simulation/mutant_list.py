@@ -139,7 +139,7 @@ MUTANTS = [
         "resume_from_now",
         "a resume goes on after now, not after max(now, last) (V9)",
         (
-            "domain/commands.py",
+            "domain/rescheduling.py",
             "    if row.next_slot is not None and row.last_slot is not None and row.next_slot <= row.last_slot:\n"
             "        horizon = max(int(now) - row.spread, row.last_slot)\n",
             "    if row.next_slot is not None:\n        horizon = int(now) - row.spread\n",
@@ -149,7 +149,7 @@ MUTANTS = [
         "patch_from_now",
         "a new schedule goes on after now, not after max(now, last) (V9)",
         (
-            "domain/commands.py",
+            "domain/rescheduling.py",
             "next_after(max(int(now) - row.spread, row.last_slot or 0))",
             "next_after(int(now) - row.spread)",
         ),
@@ -163,10 +163,10 @@ MUTANTS = [
         "patch_forgets",
         "a new schedule drops what is overdue (V11)",
         (
-            "domain/commands.py",
+            "domain/rescheduling.py",
             "    if job.next_slot is not None:\n"
-            "        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
-            "    if row is None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
+            "        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
+            "    if row is None:\n        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
         ),
     ),
     m(
@@ -175,8 +175,8 @@ MUTANTS = [
         (
             "domain/commands.py",
             "    if job.next_slot is not None:\n"
-            "        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
-            "    if row is None:\n        row, flush = _overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
+            "        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
+            "    if row is None:\n        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
         ),
     ),
     m(
@@ -218,8 +218,8 @@ MUTANTS = [
         "the sweep takes an attempt as lost without asking history",
         (
             "usecases/sweep.py",
-            "    return engine.history.record(lost(job_id",
-            "    return _recorded(engine, lost(job_id",
+            "    return engine.history.record(judged_lost(",
+            "    return _recorded(engine, judged_lost(",
         ),
         (
             "usecases/sweep.py",
@@ -285,8 +285,8 @@ MUTANTS = [
         "a new definition gives back the leave to end lean",
         (
             "domain/commands.py",
-            "    lean = job.lean and not definition",
-            "    lean = not definition",
+            "    lean = job.lean and may_be_lean",
+            "    lean = may_be_lean",
         ),
     ),
     # --- the row and its writes ---
@@ -414,6 +414,46 @@ MUTANTS = [
             'reason="RESUMED", flush=flush)',
         ),
     ),
+    # --- job types ---
+    m(
+        "type forgotten by the loser",
+        "who lost a race decides again without the type's configuration",
+        (
+            "usecases/writing.py",
+            "            job = lost.current\n            continue\n",
+            "            job = lost.current\n            if job.definition is not None:\n"
+            "                job = replace(job, definition=job.definition.under(engine.types.get(None)))\n"
+            "            continue\n",
+        ),
+        (
+            "usecases/writing.py",
+            "    if job.definition is None:\n        return job\n",
+            "    if job.definition is None or job.definition.policy is not None:\n        return job\n",
+        ),
+        by="tests/unit/test_type_inheritance.py",
+    ),
+    m(
+        "type over job",
+        "the type's word counts more than the job's",
+        (
+            "domain/definition.py",
+            '{**config.retry, **self.document.get("retryConfig", {})}',
+            '{**self.document.get("retryConfig", {}), **config.retry}',
+        ),
+        by="tests/unit/test_type_inheritance.py",
+    ),
+    m(
+        "poison at four",
+        "the same error is given up at the fourth time",
+        ("domain/ending.py", "    first = run.attempt - POISON_AT + 1\n", "    first = run.attempt - POISON_AT\n"),
+        by="tests/unit/test_type_inheritance.py",
+    ),
+    m(
+        "poison counts beyond a forced retry",
+        "after a forced retry the errors before it count",
+        ("domain/ending.py", "first < max(1, run.asked_attempt)", "first < 1"),
+        by="tests/unit/test_type_inheritance.py",
+    ),
     # --- the sweep ---
     m(
         "one shard short",
@@ -494,8 +534,8 @@ MUTANTS = [
         "a lost worker's last attempt is repeated",
         (
             "domain/ending.py",
-            "    final = run.attempt >= run.attempt_limit\n",
-            "    final = run.attempt > run.attempt_limit\n",
+            "    exhausted, poison = run.attempt >= run.attempt_limit,",
+            "    exhausted, poison = run.attempt > run.attempt_limit,",
         ),
     ),
     m(
@@ -556,6 +596,53 @@ MUTANTS = [
         "expressions with a star run once in the repeated hour",
         ("domain/cron.py", "        self._elapsed = fields.elapsed\n", "        self._elapsed = False\n"),
     ),
+    # --- the silence alarm ---
+    m(
+        "alarm forgotten in bound",
+        "nobody looks when a silence alarm is due",
+        (
+            "domain/job.py",
+            "        if self.silence is not None and self.silence.due_at is not None:\n",
+            "        if self.id is None:\n",
+        ),
+    ),
+    m(
+        "alarm not ended by success",
+        "a success leaves the alarm as it is",
+        ("domain/ending.py", "        if execution.status is ExecutionStatus.COMPLETED:\n", "        if not job.id:\n"),
+    ),
+    m(
+        "paused jobs are quiet",
+        "a paused job raises no silence alarm",
+        (
+            "domain/visit.py",
+            "    if silence is not None and silence.due_at",
+            "    if silence is not None and not job.paused and silence.due_at",
+        ),
+    ),
+    m(
+        "alarm in a wake's back-off",
+        "a wake puts off the silence alarm too",
+        (
+            "domain/visit.py",
+            "    return replace(rest, gap=None).bound(now)\n",
+            "    return replace(rest, gap=None, silence=None).bound(now)\n",
+        ),
+    ),
+    m(
+        "alarm told each minute",
+        "the sweep raises the alarm without remembering it",
+        ("domain/visit.py", "silence=replace(silence, alerted=True)", "silence=silence"),
+    ),
+    m(
+        "any change begins anew",
+        "a change of anything sets the alarm anew",
+        (
+            "domain/silence.py",
+            "    if silence is None or silence.after != definition.alert_after:\n",
+            "    if silence is None or definition is not old:\n",
+        ),
+    ),
     # --- lifecycle events ---
     m(
         "skips told whole",
@@ -566,6 +653,7 @@ MUTANTS = [
         "quarantine untold",
         "a slot that is quarantined before it was in the row is told nobody",
         ("domain/events.py", "    passed = _ended_unstarted(change.before, change.after)\n", "    passed = None\n"),
+        by="tests/unit/test_events.py",
     ),
     m(
         "last ends untold",

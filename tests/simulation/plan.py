@@ -109,6 +109,7 @@ def plan(seed: int) -> Plan:
     ]
     for number in range(choose.choice([0, 3, 8, 16])):
         actions += _action(choose, len(documents) + 2 * number, documents, hot, base, length, actions)
+    _listen(random.Random(f"{seed}/alarms"), actions, hot)
     return Plan(seed, base, base + length, nature, _weather(choose, base, length), actions)
 
 
@@ -139,6 +140,13 @@ def _short_lives(seed: int, choose: random.Random) -> Plan:
         skewed=choose.random() < 0.8,
     )
     return Plan(seed, base, base + length, nature, [], actions)
+
+
+def _listen(choose: random.Random, actions: list[Action], hot: bool) -> None:
+    """Half of what is registered asks for a silence alarm."""
+    for action in actions:
+        if action.document is not None and choose.random() < 0.5:
+            action.document["alertAfterSeconds"] = choose.choice([60, 90, 200, 600] if hot else [600, 5400, 30_000])
 
 
 def _document(choose: random.Random, hot: bool, base: int, length: int) -> dict[str, Any]:

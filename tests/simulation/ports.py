@@ -9,12 +9,22 @@ from functions.domain.errors import HintNotSentError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, route
-from tests.fakes import Delivery, FakeClock, FakeTimetable, InMemoryHistory, InMemoryJobs
+from tests.fakes import (
+    Delivery,
+    FakeClock,
+    FakeTimetable,
+    InMemoryCircuits,
+    InMemoryHistory,
+    InMemoryJobs,
+    InMemorySlots,
+)
 from tests.faults import Crash, Faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from functions.domain.circuit import Circuit
+    from functions.domain.concurrency import Slot
     from functions.domain.definition import Priority
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
@@ -68,8 +78,29 @@ class SimJobs(InMemoryJobs):
         super()._store(job)
         self._world.judge.wrote(before, self._read(job.id), self._world.actor)
 
+    def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
+        return self._world.look("jobs.waiting_for", lambda: super(SimJobs, self).waiting_for(what, shard, limit=limit))
+
     def attention_due(self, until: float) -> bool:
         return any(at <= until for at in self._attention.values())
+
+
+class SimCircuits(InMemoryCircuits):
+    def __init__(self, world: World) -> None:
+        super().__init__(faults=StepFaults(world))
+        self._world = world
+
+    def get(self, key: str) -> Circuit:
+        return self._world.look("circuits.get", lambda: super(SimCircuits, self).get(key))
+
+
+class SimSlots(InMemorySlots):
+    def __init__(self, world: World) -> None:
+        super().__init__(faults=StepFaults(world))
+        self._world = world
+
+    def held(self, key: str) -> Sequence[Slot]:
+        return self._world.look("slots.held", lambda: super(SimSlots, self).held(key))
 
 
 class SimHistory(InMemoryHistory):

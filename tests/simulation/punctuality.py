@@ -25,17 +25,17 @@ VISIT = 70
 class Punctuality:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
-        self._weather: list[Weather] = []
-        self._sweep_faults: list[float] = []
+        self.weather: list[Weather] = []
+        self.sweep_faults: list[float] = []
 
     # --- what is told to it ---
 
     def hampered(self, weather: Weather) -> None:
-        self._weather.append(weather)
+        self.weather.append(weather)
 
     def fault(self, label: str | None, actor: Actor | None, now: float) -> None:
         if actor is not None and actor.kind == "sweep":
-            self._sweep_faults.append(now)
+            self.sweep_faults.append(now)
         for life in self._judge.lives.values():
             if label is None or life.label == label:
                 life.faults.append(now)
@@ -60,6 +60,8 @@ class Punctuality:
             if before.wakes and last is not None and not last.disturbed:
                 must(now >= last.until - 10, "wakes back off", life, (keys, last, now))
             rest = [one.due_at + 30 for one in due if one.due_at > now + actor.skew]
+            if row.silence is not None and row.silence.due_at is not None:
+                rest.append(row.silence.due_at)
             wait = backoff(row.wakes)
             life.wakes.append(Wake(now, keys, min([now + wait, *rest]), wait, actor.disturbed))
 
@@ -82,13 +84,13 @@ class Punctuality:
 
     def _explained(self, life: Life, since: Since, now: float) -> bool:
         faults = any(since.known - 1 <= at <= now for at in life.faults)
-        return faults or any(one.begins < now and one.ends > since.known for one in self._weather)
+        return faults or any(one.begins < now and one.ends > since.known for one in self.weather)
 
     def _allowed(self, life: Life, key: tuple[str, int], since: Since, now: float) -> float:
         allowed = float(PROMISE)
-        for one in self._weather:
+        for one in self.weather:
             if one.begins < now and one.ends > since.due:
                 allowed += min(one.ends, now) - max(one.begins, since.due) + PROMISE
-        allowed += PROMISE * sum(since.due - STALL <= at <= now for at in self._sweep_faults)
+        allowed += PROMISE * sum(since.due - STALL <= at <= now for at in self.sweep_faults)
         wakes = [wake for wake in life.wakes if key in wake.keys and since.due <= wake.at <= now]
         return allowed + sum(wake.backoff + VISIT for wake in wakes)

@@ -62,8 +62,13 @@ def check_row(life: Life, row: Job, actor: Actor, now: float) -> None:
 def _attention(life: Life, row: Job, actor: Actor, now: float) -> None:
     """Absent exactly at rest; never later than the bound, but for what the sweep has woken."""
     looks, at, local = bounds(row), row.attention_at, now + actor.skew
-    must((at is None) == (not looks and row.gap is None), "attention is absent exactly at rest", life, (at, looks))
+    alarm = None if row.silence is None or row.silence.alerted else row.silence.since + row.silence.after
+    rests = not looks and row.gap is None and alarm is None
+    must((at is None) == rests, "attention is absent exactly at rest", life, (at, looks, alarm))
     if at is None:
+        return
+    must(alarm is None or at <= alarm, "attention is not later than the silence alarm", life, (at, alarm))
+    if not looks and row.gap is None:
         return
     bound = min(looks) if looks else local + 31
     if at <= bound:

@@ -17,10 +17,28 @@ from functions.domain.hint import Hint
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
-from tests.fakes import FakeClock, FakeWorkflows, InMemoryIdempotencyKeys, InMemoryOwners
+from tests.fakes import (
+    FakeClock,
+    FakeJobTypes,
+    FakeWorkflows,
+    InMemoryIdempotencyKeys,
+    InMemoryOwners,
+    InMemoryProgress,
+    InMemoryRetryConfigs,
+    InMemoryWorkers,
+)
 from tests.faults import Crash
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
-from tests.simulation.ports import ActorClock, SimHistory, SimJobs, SimTargets, SimTimetable, StepFaults
+from tests.simulation.ports import (
+    ActorClock,
+    SimCircuits,
+    SimHistory,
+    SimJobs,
+    SimSlots,
+    SimTargets,
+    SimTimetable,
+    StepFaults,
+)
 from tests.simulation.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -58,8 +76,13 @@ class World:
         self.jobs = SimJobs(self)
         self.history = SimHistory(self)
         self.timetable = SimTimetable(self)
+        self.circuits = SimCircuits(self)
+        self.slots = SimSlots(self)
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
+        self.workers = InMemoryWorkers(faults=StepFaults(self))
+        self.retry_configs = InMemoryRetryConfigs(faults=StepFaults(self))
+        self.types = FakeJobTypes(self.retry_configs)
         self.workflows = FakeWorkflows(FakeClock(), faults=StepFaults(self))
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
@@ -222,13 +245,19 @@ class World:
             "jobs": self.jobs,
             "history": self.history,
             "timetable": self.timetable,
+            "slots": self.slots,
             "clock": ActorClock(self, actor),
+            "types": self.types,
             "new_write_id": lambda: f"w{next(self._marks)}",
         }
 
     def executor(self, actor: Actor) -> Executor:
         return Executor(
-            **self.engine_ports(actor), targets=SimTargets(self), uniform=actor.choose.uniform, workflows=self.workflows
+            **self.engine_ports(actor),
+            targets=SimTargets(self),
+            uniform=actor.choose.uniform,
+            workflows=self.workflows,
+            circuits=self.circuits,
         )
 
     def services(self, actor: Actor) -> Services:
@@ -236,7 +265,11 @@ class World:
             **self.engine_ports(actor),
             idempotency=self.idempotency,
             owners=self.owners,
+            workers=self.workers,
+            progress=InMemoryProgress(),
+            retry_configs=self.retry_configs,
             workflows=self.workflows,
+            circuits=self.circuits,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )

@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,10 @@ class ApiServer:
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     histories: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Newest first, by job id."""
+    types: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Configurations of job types, by type as it is in the path."""
+    circuits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Circuits, by key."""
     refusals: list[tuple[int, Any]] = field(default_factory=list)
     """Answered before anything else, one a request."""
     on_look: Callable[[ApiServer, dict[str, Any]], None] = lambda _server, _job: None
@@ -70,7 +74,7 @@ class ApiServer:
         self.histories[job["id"]] = []
         return job
 
-    def answer(self, seen: Seen) -> tuple[int, Any]:
+    def answer(self, seen: Seen) -> tuple[int, Any]:  # noqa: C901 - a line a route
         self.requests.append(seen)
         if self.refusals:
             return self.refusals.pop(0)
@@ -81,6 +85,22 @@ class ApiServer:
                 return 200, _page(list(self.jobs.values()), seen.query)
             case ["GET", "v1", "schedule", "preview"]:
                 return 200, {"slots": ["2026-11-30T08:00:00Z"], "local": ["2026-11-30T09:00:00+01:00"]}
+            case ["GET", "v1", "retry-configs"]:
+                return 200, _page(list(self.types.values()), seen.query)
+            case ["PUT", "v1", "retry-configs", job_type]:
+                marks = {"updatedAt": "2026-11-29T19:00:00Z", "updatedBy": "root"}
+                self.types[job_type] = {"jobType": unquote(job_type), **seen.body, **marks}
+                return 200, self.types[job_type]
+            case ["GET", "v1", "circuits"]:
+                return 200, _page(list(self.circuits.values()), seen.query)
+            case ["POST", "v1", "circuits", key, "reset"] if unquote(key) in self.circuits:
+                self.circuits[unquote(key)] |= {"state": "CLOSED", "failures": 0, "openUntil": None}
+                return 200, self.circuits[unquote(key)]
+            case ["GET", "v1", "retry-configs", job_type] if job_type in self.types:
+                return 200, self.types[job_type]
+            case ["DELETE", "v1", "retry-configs", job_type] if job_type in self.types:
+                del self.types[job_type]
+                return 204, None
             case [method, "v1", "jobs", job_id, *action] if job_id in self.jobs:
                 return self._about(method, self.jobs[job_id], *action)
         return refusal(404, "NOT_FOUND", "There is nothing here, or nothing you may see.")
@@ -140,6 +160,9 @@ def _handler(api: ApiServer) -> type[BaseHTTPRequestHandler]:
             self._answer()
 
         def do_POST(self) -> None:
+            self._answer()
+
+        def do_PUT(self) -> None:
             self._answer()
 
         def do_DELETE(self) -> None:

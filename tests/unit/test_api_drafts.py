@@ -98,6 +98,7 @@ RANGES: list[tuple[str, str, float, float]] = [
     ("circuitBreaker", "successThreshold", 1, 100),
     ("", "misfireGraceSeconds", 1, 86_400),
     ("", "maxRuns", 1, 1_000_000_000),
+    ("", "alertAfterSeconds", 60, 31_536_000),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
 import pytest
 
@@ -34,6 +35,7 @@ def test_create_answers_the_whole_job() -> None:
         "createdBy": "alice",
         "createdAt": "2027-01-15T08:00:00Z",
         "nextRunAt": "2027-01-15T08:01:00Z",
+        "silentSince": None,
         "revision": 1,
         "activeRuns": [],
         "lastRun": None,
@@ -66,6 +68,23 @@ def test_lists_are_filtered() -> None:
     for query in ("status=PAUSED", "tag=b", "type=report&tag=b", "status=PAUSED&type=report&tag=a"):
         assert [job["id"] for job in api.get("/v1/jobs", query=query).json["data"]] == [wanted]
     assert api.get("/v1/jobs", query="tag=c").json["data"] == []
+
+
+def test_a_silent_job_says_so_and_can_be_asked_for() -> None:
+    api = Api()
+    silent = api.post("/v1/jobs", make_body(alertAfterSeconds=600)).json
+    other = api.post("/v1/jobs", make_body()).json["id"]
+    assert (silent["alertAfterSeconds"], silent["silentSince"]) == (600, None)
+    row = api.world.jobs.get(silent["id"])
+    assert row is not None
+    assert row.silence is not None
+    api.world.jobs.put(replace(row, silence=replace(row.silence, alerted=True)))
+
+    assert api.get(f"/v1/jobs/{silent['id']}").json["silentSince"] == silent["createdAt"]
+    listed = {answer: api.get("/v1/jobs", query=f"silent={answer}").json["data"] for answer in ("true", "false")}
+    assert [job["id"] for job in listed["true"]] == [silent["id"]]
+    assert [job["id"] for job in listed["false"]] == [other]
+    assert api.get("/v1/jobs", query="silent=perhaps").fields.keys() == {"silent"}
 
 
 def test_lists_default_to_ones_own_jobs() -> None:

@@ -55,7 +55,7 @@ def test_create_sends_what_the_flags_say_and_nothing_else(api: ApiServer, shell:
         *("jobs", "create", "--name", "report", "--cron", "0 9 * * MON-FRI", "--timezone", "Europe/Berlin"),
         *("--http", "https://example.com/hook", "--method", "put", "--payload", '{"n": 1.0}'),
         *("--max-retries", "0", "--backoff", "fixed", "--initial-delay", "2m", "--jitter", "0.5", "--timeout", "30"),
-        *("--priority", "high", "--overlap", "queue", "--misfire", "skip", "--max-runs", "5"),
+        *("--priority", "high", "--overlap", "queue", "--misfire", "skip", "--max-runs", "5", "--alert-after", "25h"),
         *("--tag", "a", "--tag", "b", "--idempotency-key", "key-1", "--output", "json"),
     )
     assert result.exit_code == 0, result.output
@@ -71,6 +71,7 @@ def test_create_sends_what_the_flags_say_and_nothing_else(api: ApiServer, shell:
         "overlapPolicy": "queue",
         "misfirePolicy": "skip",
         "maxRuns": 5,
+        "alertAfterSeconds": 90_000,
         "tags": ["a", "b"],
     }
     assert request.headers["idempotency-key"] == "key-1"
@@ -238,6 +239,15 @@ def test_list_shows_a_line_a_job_and_pages_up_to_the_limit(api: ApiServer, shell
     assert api.requests[0].query.items() >= {("status", "SCHEDULED"), ("tag", "t"), ("owner", "*")}
     as_json = json.loads(shell("jobs", "list", "--limit", "3", "--output", "json").stdout)
     assert [job["id"] for job in as_json["data"]] == ids[:3]
+
+
+def test_silent_jobs_are_shown_and_asked_for(api: ApiServer, shell: Shell) -> None:
+    silent = api.add_job(name="quiet", silentSince="2026-11-28T19:00:00Z")
+    api.add_job(name="loud")
+    lines = {line.split()[0]: line for line in shell("jobs", "list", "--silent").stdout.splitlines()}
+    assert api.requests[0].query["silent"] == "true"
+    assert [job_id for job_id, line in lines.items() if "SILENT" in line] == [silent["id"]]
+    assert "silent since" in shell("jobs", "get", silent["id"]).stdout
 
 
 @pytest.mark.parametrize(
@@ -415,3 +425,83 @@ def attempt(job: dict[str, Any], number: int, status: str, **fields: Any) -> dic
         "final": True,
         **fields,
     }
+
+
+class TestTypes:
+    """`gnomon types`: what holds for all jobs of a type."""
+
+    def test_set_sends_what_the_flags_say_and_nothing_else(self, api: ApiServer, shell: Shell) -> None:
+        result = shell(
+            *("types", "set", "billing/eu", "--role", "admin", "--max-retries", "0", "--backoff", "linear"),
+            *("--initial-delay", "30", "--max-delay", "1h", "--jitter", "0", "--retry-window", "1d", "--no-poison"),
+            *("--max-concurrency", "20", "--output", "json"),
+        )
+        assert result.exit_code == 0, result.output
+        (request,) = api.requests
+        assert (request.method, request.path) == ("PUT", "/v1/retry-configs/billing%2Feu")
+        assert request.headers["authorization"] == "Bearer token-of-admin"
+        assert request.body == {
+            "maxRetries": 0,
+            "backoffStrategy": "linear",
+            "initialDelaySeconds": 30,
+            "maxDelaySeconds": 3600,
+            "jitter": 0.0,
+            "retryWindowSeconds": 86_400,
+            "poisonDetection": False,
+            "maxConcurrency": 20,
+        }
+        assert json.loads(result.stdout) == api.types["billing%2Feu"]
+
+    def test_a_file_is_the_whole_configuration(self, api: ApiServer, shell: Shell) -> None:
+        body = {"circuitBreaker": {"openSeconds": 60}}
+        assert shell("types", "set", "billing", "--file", "-", input_=json.dumps(body)).exit_code == 0
+        assert api.requests[0].body == body
+
+    @pytest.mark.parametrize("flags", [(), ("--file", "-", "--max-retries", "1")], ids=["nothing", "both"])
+    def test_unusable_input_sends_nothing(self, api: ApiServer, shell: Shell, flags: tuple[str, ...]) -> None:
+        result = shell("types", "set", "billing", *flags, input_="{}")
+        assert result.exit_code == 1
+        assert "error:" in result.stderr
+        assert not api.requests
+
+    def test_list_get_and_delete(self, api: ApiServer, shell: Shell) -> None:
+        assert "No type is configured" in shell("types", "list").stdout
+        shell("types", "set", "billing", "--max-retries", "8", "--poison")
+        listed = shell("types", "list").stdout
+        assert "maxRetries 8, poisonDetection true" in listed
+        shown = shell("types", "get", "billing").stdout
+        assert re.search(r"^maxRetries +8 *$", shown, re.MULTILINE)
+        assert re.search(r"^by +root *$", shown, re.MULTILINE)
+        assert "Deleted what was configured for billing." in shell("types", "delete", "billing").stdout
+        gone = shell("types", "get", "billing")
+        assert gone.exit_code == 1
+        assert "NOT_FOUND" in gone.stderr
+
+
+class TestCircuits:
+    """`gnomon circuits`: targets that are left alone."""
+
+    KEY = "http:api.example.com:443"
+
+    def test_list_and_reset(self, api: ApiServer, shell: Shell) -> None:
+        assert "No circuit has counted anything yet." in shell("circuits", "list").stdout
+        api.circuits[self.KEY] = {
+            "key": self.KEY,
+            "state": "OPEN",
+            "failures": 5,
+            "since": "2026-11-29T19:00:00Z",
+            "openUntil": "2026-11-29T19:00:30Z",
+            "probe": None,
+        }
+        listed = shell("circuits", "list").stdout
+        assert re.search(rf"^{self.KEY} +OPEN +5 ", listed, re.MULTILINE)
+        result = shell("circuits", "reset", self.KEY, "--role", "admin", "--output", "json")
+        assert json.loads(result.stdout)["state"] == "CLOSED"
+        *_, request = api.requests
+        assert (request.method, request.path) == ("POST", "/v1/circuits/http%3Aapi.example.com%3A443/reset")
+        assert request.headers["authorization"] == "Bearer token-of-admin"
+
+    def test_a_key_that_is_not_there(self, api: ApiServer, shell: Shell) -> None:
+        gone = shell("circuits", "reset", "handler:none")
+        assert gone.exit_code == 1
+        assert "NOT_FOUND" in gone.stderr

@@ -277,7 +277,14 @@ class TestRetry:
         job = make_job(runs={SLOT: WAITING}, paused=paused, document={"retryConfig": {"maxRetries": 1}}, fence=8)
         write = retry(job, NOW + 10.5, delay=20)
         assert write.job.runs[SLOT] == ActiveRun(
-            state=RunState.WAITING, attempt=2, attempt_limit=4, fence=3, due_at=NOW + 31, manual=True, forced=True
+            state=RunState.WAITING,
+            attempt=2,
+            attempt_limit=4,
+            fence=3,
+            due_at=NOW + 31,
+            manual=True,
+            forced=True,
+            asked_attempt=3,
         )
         assert write.hints == (Due(SLOT, 3, NOW + 31),)
         assert write.job.fence == 8
@@ -292,7 +299,14 @@ class TestRetry:
     def test_the_last_run_that_failed_goes_on_counting(self) -> None:
         write = retry(make_job(last_run=FAILED, fence=8))
         assert write.job.runs[SLOT] == ActiveRun(
-            state=RunState.WAITING, attempt=4, attempt_limit=8, fence=2, due_at=NOW + 10, manual=True, forced=True
+            state=RunState.WAITING,
+            attempt=4,
+            attempt_limit=8,
+            fence=2,
+            due_at=NOW + 10,
+            manual=True,
+            forced=True,
+            asked_attempt=5,
         )
         assert write.hints == (Due(SLOT, 5, NOW + 10),)
         assert write.job.fence == 8, "job-wide: the next start takes the next one (V6)"

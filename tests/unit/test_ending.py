@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from functions.domain.decision import Drop, Due, Write
-from functions.domain.ending import decide_end, ended_from_outside, judge, lost
+from functions.domain.ending import attempts_before, decide_end, ended_from_outside, judge, lost
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import slot_id
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
@@ -18,7 +18,6 @@ from tests.factories import JOB_ID, NOW, make_execution, make_job, make_run
 
 SLOT = slot_id(NOW)
 LATER = slot_id(NOW + 60)
-NO_JITTER = RetryPolicy.read({"jitter": 0})
 RUN = make_run(fence=5, started_at=NOW + 0.25)
 GAP = Gap(first=NOW + 60, last=NOW + 60, count=1, reason=SkipReason.OVERLAP)
 
@@ -42,9 +41,17 @@ def retried(**changes: Any) -> Execution:
 
 
 class TestJudge:
-    def judged(self, answer: TargetAnswer, run: ActiveRun = RUN, policy: RetryPolicy = NO_JITTER) -> Execution:
+    def judged(
+        self,
+        answer: TargetAnswer,
+        run: ActiveRun = RUN,
+        *,
+        before: tuple[ExecutionError | None, ...] = (),
+        **config: Any,
+    ) -> Execution:
+        job = running(runs={SLOT: run}, document={"retryConfig": {"jitter": 0, **config}})
         return judge(
-            JOB_ID, SLOT, run, answer, policy=policy, now=NOW + 9.87654, write_id="w", uniform=lambda a, b: (a + b) / 2
+            job, SLOT, answer, before=before, now=NOW + 9.87654, write_id="w", uniform=lambda a, b: (a + b) / 2
         )
 
     def test_success_is_final(self) -> None:
@@ -88,7 +95,6 @@ class TestJudge:
         assert found.is_dead_letter
 
     def test_the_jitter_is_the_given_one(self) -> None:
-        policy = RetryPolicy.read({"jitter": 0.5})
         asked: list[tuple[float, float]] = []
 
         def low(a: float, b: float) -> float:
@@ -96,14 +102,80 @@ class TestJudge:
             return a
 
         answer = TargetAnswer(status=ExecutionStatus.FAILED)
-        found = judge(JOB_ID, SLOT, RUN, answer, policy=policy, now=NOW, write_id="w", uniform=low)
+        job = running(document={"retryConfig": {"jitter": 0.5}})
+        found = judge(job, SLOT, answer, before=(), now=NOW, write_id="w", uniform=low)
         assert (asked, found.next_retry_at) == ([(0.5, 1.5)], NOW + 5)
+
+
+class TestPoison:
+    """The same error three times in a row, counted from the last attempt that a caller asked for."""
+
+    ERROR = ExecutionError(code="HTTP_500", message="the target answered 500")
+    FAILED = TargetAnswer(status=ExecutionStatus.FAILED, error=ERROR)
+    ON = RetryPolicy.read({"poisonDetection": True})
+
+    @pytest.mark.parametrize(
+        ("attempt", "asked", "wanted"),
+        [
+            (1, 0, ()),
+            (2, 0, ()),
+            (3, 0, (1, 2)),
+            (7, 0, (5, 6)),
+            (10, 0, ()),  # the last one allowed
+            (5, 4, ()),
+            (6, 4, (4, 5)),
+        ],
+    )
+    def test_which_attempts_are_compared(self, attempt: int, asked: int, wanted: tuple[int, ...]) -> None:
+        run = replace(RUN, attempt=attempt, attempt_limit=10, asked_attempt=asked)
+        assert attempts_before(run, self.ON) == wanted
+        assert attempts_before(run, RetryPolicy()) == ()
+
+    def test_the_third_same_error_is_final_with_attempts_left(self) -> None:
+        found = TestJudge().judged(self.FAILED, replace(RUN, attempt=3), before=(self.ERROR, self.ERROR))
+        assert (found.final, found.next_retry_at, found.reason) == (True, None, "POISON")
+        assert found.is_dead_letter
+
+    @pytest.mark.parametrize(
+        "before",
+        [
+            (ERROR, None),
+            (None, ERROR),
+            (replace(ERROR, code="HTTP_503"), ERROR),
+            (ERROR, replace(ERROR, message="the target answered 500 to another line")),
+            (),
+        ],
+        ids=["no second row", "no first row", "another code", "another message", "not asked for"],
+    )
+    def test_other_errors_are_retried(self, before: tuple[ExecutionError | None, ...]) -> None:
+        found = TestJudge().judged(self.FAILED, replace(RUN, attempt=3), before=before)
+        assert (found.final, found.reason) == (False, "RETRY_SCHEDULED")
+
+    def test_what_would_be_final_anyway_keeps_its_reason(self) -> None:
+        found = TestJudge().judged(
+            replace(self.FAILED, retryable=False), replace(RUN, attempt=3), before=(self.ERROR, self.ERROR)
+        )
+        assert found.reason == "NOT_RETRYABLE"
+
+    def test_an_open_circuit_says_nothing_of_the_run(self) -> None:
+        error = ExecutionError(code="CIRCUIT_OPEN", message="open")
+        answer = TargetAnswer(status=ExecutionStatus.FAILED, error=error)
+        assert TestJudge().judged(answer, replace(RUN, attempt=3), before=(error, error)).reason == "RETRY_SCHEDULED"
+
+    def test_an_attempt_that_is_lost_for_the_third_time_is_final(self) -> None:
+        run = replace(RUN, attempt=3)
+        gone = lost(JOB_ID, SLOT, run, before=(), now=NOW, write_id="w", message="gone").error
+        found = lost(JOB_ID, SLOT, run, before=(gone, gone), now=NOW, write_id="w", message="gone")
+        assert (found.final, found.next_retry_at, found.reason) == (True, None, "POISON")
+        assert lost(JOB_ID, SLOT, run, before=(self.ERROR, gone), now=NOW, write_id="w", message="gone").final is False
 
 
 class TestLost:
     @pytest.mark.parametrize(("attempt", "final"), [(1, False), (3, False), (4, True)])
     def test_an_attempt_is_spent_and_repeated_without_backoff(self, attempt: int, final: bool) -> None:
-        found = lost(JOB_ID, SLOT, replace(RUN, attempt=attempt), now=NOW + 80.2, write_id="w")
+        found = lost(
+            JOB_ID, SLOT, replace(RUN, attempt=attempt), before=(), now=NOW + 80.2, write_id="w", message="gone"
+        )
         assert found.error is not None
         assert (found.status, found.error.code, found.attempt) == (ExecutionStatus.FAILED, "WORKER_LOST", attempt)
         assert (found.final, found.next_retry_at) == (final, None if final else NOW + 81)

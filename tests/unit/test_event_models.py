@@ -13,7 +13,8 @@ import pytest
 from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, events_of
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import slot_id
-from functions.domain.job import Gap, Job, RunState, SkipReason
+from functions.domain.job import Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.silence import Silence
 from functions.events.envelope import encode
 from functions.events.models import MODELS
 from functions.events.schemas import main, schema_files
@@ -34,6 +35,9 @@ def everything() -> dict[EventType, LifecycleEvent]:
     lost = replace(failed, error=replace(failed.error, code="WORKER_LOST"))
     gap = Gap(first=NOW, last=NOW + 60, count=2, reason=SkipReason.PAUSED)
     definition = make_definition(schedule={"type": "interval", "everySeconds": 90})
+    quiet = replace(idle, silence=Silence(after=600, since=NOW - 700, last_success_at=NOW - 700))
+    silent = replace(idle, silence=Silence(after=600, since=NOW - 700, last_success_at=NOW - 700, alerted=True))
+    ended = LastRun(slot_id=SLOT, attempt=1, outcome=Outcome.COMPLETED, fence=1, ended_at=NOW)
     writes: list[tuple[Job | None, Job, list[object]]] = [
         (None, idle, []),
         (idle, busy, []),
@@ -46,6 +50,8 @@ def everything() -> dict[EventType, LifecycleEvent]:
         (idle, replace(idle, paused=True), []),
         (replace(idle, paused=True), idle, []),
         (idle, replace(idle, cancelled=True, deleted_at=NOW), []),
+        (quiet, silent, []),
+        (replace(silent, runs=busy.runs), replace(quiet, last_run=ended), [make_execution()]),
         (idle, replace(idle, definition=definition, revision=2, next_slot=NOW + 90), []),
     ]
     found = {}

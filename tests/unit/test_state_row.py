@@ -43,6 +43,8 @@ def check_row(driver: Driver, row: Job) -> None:
         assert row.attention_at <= now + WAKE_BACKOFF_MAX
         leases = [run.lease_expires_at or 0 for run in row.runs.values() if run.state is RunState.RUNNING]
         assert all(row.attention_at <= lease for lease in leases), "a lease's bound never moves"
+        alarm = row.silence.due_at if row.silence is not None else None
+        assert alarm is None or row.attention_at <= alarm, "the bound of a silence alarm never moves"
     if row.next_slot is not None and row.last_slot is not None:
         assert row.next_slot > row.last_slot
     definition = world.jobs.get(row.id).definition
@@ -117,6 +119,7 @@ POLICIES: list[dict[str, Any]] = [
         {"maxRetries": 5, "initialDelaySeconds": 5, "jitter": 0, "retryWindowSeconds": 60},
     )
 ]
+ALARMS: list[dict[str, Any]] = [{}, {"alertAfterSeconds": 60}, {"alertAfterSeconds": 300}]
 
 
 class Story:
@@ -130,7 +133,7 @@ class Story:
         self.world.faults.on_step = self.after
         self.rows: dict[str, Job] = {}
         self.began = self.world.clock.now()
-        document = dict(choose.choice(SCHEDULES)) | choose.choice(POLICIES)
+        document = choose.choice(SCHEDULES) | choose.choice(POLICIES) | choose.choice(ALARMS)
         self.job = self.driver.create(**document, enabled=choose.random() > 0.1)
         self.nested = 0
 
@@ -207,7 +210,9 @@ class Story:
         resume_job(self.driver.services, ADMIN, self.job.id)
 
     def patch(self) -> None:
-        document = make_document(**self.choose.choice(SCHEDULES), **self.choose.choice(POLICIES))
+        document = make_document(
+            **self.choose.choice(SCHEDULES), **self.choose.choice(POLICIES), **self.choose.choice(ALARMS)
+        )
         draft = JobDraft(document=document, payload='{"a":1}')
         change_job(self.driver.services, ADMIN, self.job.id, change=lambda _: draft)
 

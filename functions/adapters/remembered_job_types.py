@@ -1,0 +1,60 @@
+"""Job types' configurations in the memory of a function, for a few seconds each."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from functions.domain.errors import CorruptDefinitionError
+from functions.domain.job_type import TypeConfig
+
+if TYPE_CHECKING:
+    from functions.ports import Clock, RetryConfigs
+
+logger = logging.getLogger(__name__)
+
+REMEMBERED_SECONDS = 15
+"""How long a change of a type's configuration may go unnoticed."""
+REMEMBERED_TYPES = 1_000
+
+
+class _Known(NamedTuple):
+    config: TypeConfig
+    until: float
+
+
+class RememberedJobTypes:
+    """JobTypes over the stored configurations. Two threads that ask at once may both read: no harm."""
+
+    def __init__(self, configs: RetryConfigs, *, clock: Clock, defaults: TypeConfig) -> None:
+        self._configs = configs
+        self._clock = clock
+        self._defaults = defaults
+        self._known: dict[str, _Known] = {}
+        self._failing: set[str] = set()
+
+    def get(self, job_type: str | None) -> TypeConfig:
+        if job_type is None:
+            return self._defaults
+        now, known = self._clock.now(), self._known.get(job_type)
+        if known is not None and now < known.until:
+            return known.config
+        config = self._read(job_type, self._defaults if known is None else known.config)
+        if len(self._known) >= REMEMBERED_TYPES:
+            self._known.clear()
+        self._known[job_type] = _Known(config, now + REMEMBERED_SECONDS)
+        return config
+
+    def _read(self, job_type: str, otherwise: TypeConfig) -> TypeConfig:
+        try:
+            stored = self._configs.get(job_type)
+            config = self._defaults if stored is None else TypeConfig.read(stored.document).over(self._defaults)
+        except (ClientError, BotoCoreError, CorruptDefinitionError):
+            if job_type not in self._failing:
+                self._failing.add(job_type)
+                logger.warning("configuration of the job type %s cannot be read", job_type, exc_info=True)
+            return otherwise
+        self._failing.discard(job_type)
+        return config

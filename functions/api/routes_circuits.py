@@ -1,0 +1,48 @@
+"""Routes of circuits: which targets are left alone, and an admin's word that one is well again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from functions.api.body import compact
+from functions.api.paging import paging_of
+from functions.api.request import Answer, Request
+from functions.api.route import Access, Route
+from functions.api.schemas import NoFields
+from functions.api.validation import validated
+from functions.api.views import circuit_view, circuits_text
+from functions.domain.errors import NotFoundError
+from functions.usecases import circuits
+
+if TYPE_CHECKING:
+    from functions.usecases.services import Services
+
+MAX_KEY_LENGTH = 320
+"""Longest key of a circuit: a kind, a host of 253 characters and a port."""
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitRoutes:
+    services: Services
+
+    def routes(self) -> tuple[Route, ...]:
+        return (
+            Route("listCircuits", "GET", "/v1/circuits", Access.READ, self.list),
+            Route("resetCircuit", "POST", "/v1/circuits/{circuitKey}/reset", Access.WRITE, self.reset),
+        )
+
+    def list(self, request: Request) -> Answer:
+        paging = paging_of(request.query("limit", "cursor"))
+        page = circuits.list_circuits(self.services, limit=paging.limit, cursor=paging.cursor)
+        return Answer(200, circuits_text(page, self.services.clock.now()))
+
+    def reset(self, request: Request) -> Answer:
+        request.query()
+        validated(NoFields, request.json())
+        key = unquote(request.params["circuitKey"])
+        if len(key) > MAX_KEY_LENGTH:
+            raise NotFoundError("There is no circuit of so long a key.")
+        circuit = circuits.reset_circuit(self.services, request.caller, key)
+        return Answer(200, compact(circuit_view(circuit, self.services.clock.now())))

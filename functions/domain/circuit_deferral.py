@@ -1,0 +1,46 @@
+"""How long a run waits for the circuit of its target (docs/job-lifecycle.md, "Circuits")."""
+
+from __future__ import annotations
+
+from functions.domain.circuit import Circuit, CircuitPolicy, look_again_at
+from functions.domain.decision import Deferral, Expired
+from functions.domain.dispatch import CLOCK_SKEW
+from functions.domain.ids import is_manual, slot_instant
+from functions.domain.job import Job, RunState
+from functions.domain.retry import Uniform
+
+REASON = "CIRCUIT_OPEN"
+LONGEST = 86_400
+"""Seconds for which a run waits that neither a retry window nor a next slot ends."""
+
+
+def held_back(
+    job: Job, slot: str, circuit: Circuit, policy: CircuitPolicy, *, now: float, uniform: Uniform
+) -> Deferral | Expired:
+    """What becomes of the attempt in `slot` that the circuit holds back: it looks again later, or has waited enough.
+
+    `job` is the row before the start. A run that is not in it yet is put off at least once: an end needs its entry.
+    """
+    run = job.runs.get(slot)
+    limit = _limit(job, slot, now=now)
+    if run is not None and run.state is RunState.WAITING and now >= limit:
+        return Expired(slot, run, REASON)
+    deferrals = 0 if run is None else run.deferrals
+    until = look_again_at(circuit, policy, deferrals=deferrals, limit=limit, now=now, uniform=uniform)
+    return Deferral(reason=REASON, until=until)
+
+
+def _limit(job: Job, slot: str, *, now: float) -> int:
+    """The last instant at which the attempt may still look: shortly before its retry window or the job's next slot
+    ends its time, so that it is over before what follows is due."""
+    run, definition = job.runs.get(slot), job.defined
+    first = int(now) if run is None or run.deferred_at is None else run.deferred_at
+    if run is not None and run.forced:
+        return first + LONGEST
+    if definition.retry.retry_window_seconds is not None:
+        return slot_instant(slot) + definition.retry.retry_window_seconds - CLOCK_SKEW
+    if definition.schedule.recurring and not is_manual(slot):
+        following = definition.schedule.next_after(max(slot_instant(slot), first - job.spread))
+        if following is not None:
+            return following + job.spread - CLOCK_SKEW
+    return first + LONGEST

@@ -1,0 +1,81 @@
+"""What becomes of the slots that are due, and which one is next, when a caller changes when a job runs.
+
+The rules are those of docs/protocol.md, 1.5: pause, resume, patch schedule, cancel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from functions.domain.decision import pass_over
+from functions.domain.definition import Definition
+from functions.domain.errors import ConflictError, InvalidFieldError
+from functions.domain.instants import rfc3339
+from functions.domain.job import Gap, Job, SkipReason
+
+
+def first_slot(definition: Definition, *, now: float) -> int:
+    first = definition.schedule.first(now=now)
+    if first is None:
+        raise InvalidFieldError("schedule", "There is no slot between now, startAt and endAt: the job would never run.")
+    return first
+
+
+def reschedules(job: Job, definition: Definition) -> bool:
+    old = job.definition
+    return old is None or old.schedule != definition.schedule or old.max_runs != definition.max_runs
+
+
+def rescheduled(job: Job, row: Job, definition: Definition, *, now: float) -> tuple[Job, Gap | None]:
+    """Recompute the next slot; what was due under the old schedule is passed over, paused or not (V11)."""
+    once = job.definition is not None and not job.definition.schedule.recurring
+    # Not by `last_slot`: that may be an instant an earlier change passed over, or a slot of an earlier schedule.
+    if once and job.next_slot is None:
+        raise ConflictError("The one-time job has started: its schedule cannot be changed. Create a new job.")
+    flush = None
+    if job.next_slot is not None:
+        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)
+    row = replace(row, spread=definition.schedule.spread_offset, catch_up_to=None)
+    following: int | None
+    if definition.max_runs is not None and row.starts >= definition.max_runs:
+        following = None
+    elif definition.schedule.recurring:
+        following = definition.schedule.next_after(max(int(now) - row.spread, row.last_slot or 0))
+    else:
+        following = first_slot(definition, now=now)
+        if row.last_slot is not None and following <= row.last_slot:
+            raise InvalidFieldError(
+                "schedule.at", f"{rfc3339(following)} is not after the job's last slot, {rfc3339(row.last_slot)}."
+            )
+    return replace(row, next_slot=following), flush
+
+
+def pass_over_overdue(row: Job, definition: Definition, *, now: float, reason: SkipReason) -> tuple[Job, Gap | None]:
+    """Move `next_slot` past now; the slots that are due go into the gap."""
+    row, flush = overdue_into_gap(row, now=now, reason=reason, definition=definition)
+    if row.next_slot is not None and row.last_slot is not None and row.next_slot <= row.last_slot:
+        horizon = max(int(now) - row.spread, row.last_slot)
+        row = replace(row, next_slot=definition.schedule.next_after(horizon))
+    return row, flush
+
+
+def overdue_into_gap(
+    row: Job,
+    *,
+    now: float,
+    reason: SkipReason,
+    definition: Definition | None,
+) -> tuple[Job, Gap | None]:
+    """Put the slots from `next_slot` to now into the gap and remember the last as taken; none due: no change.
+
+    `definition` is the one the slots are of, None where it cannot be read.
+    """
+    first, horizon = row.next_slot, int(now) - row.spread
+    if first is None or first > horizon:
+        return row, None
+    if definition is None:  # it cannot be read: the one slot that is known
+        return replace(row, gap=Gap(first=first, last=first, count=1, reason=reason), last_slot=first), row.gap
+    last = definition.schedule.last_at_or_before(horizon) if definition.schedule.recurring else first
+    last = first if last is None or last < first else last
+    gap, flush = pass_over(row, definition.schedule, first=first, last=last, reason=reason)
+    return replace(row, gap=gap, last_slot=max(last, row.last_slot or 0)), flush

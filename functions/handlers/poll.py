@@ -1,0 +1,15 @@
+"""Answers workers' polls, which may wait: apart from the API, so that those who wait take none of its concurrency."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from functions import bootstrap, telemetry
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    telemetry.begin(context)
+    return bootstrap.poll()(event, context)

@@ -1,0 +1,142 @@
+"""Circuits of targets: who may call, what came of it, and what people do to them (docs/protocol.md, section 4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from functions.domain.caller import Caller
+from functions.domain.circuit import (
+    Admission,
+    Circuit,
+    CircuitPolicy,
+    Health,
+    admission,
+    after_end,
+    closed,
+    target_key,
+    with_probe,
+)
+from functions.domain.errors import NotFoundError, UnavailableError
+from functions.domain.ids import execution_id
+from functions.domain.job import Job
+from functions.domain.outcome import TargetAnswer, health_of
+from functions.ports import Page
+from functions.usecases.holders import is_given_up
+from functions.usecases.services import Attempts, Services
+from functions.usecases.writing import ruled
+
+_TRIES = 5
+_REPORT_TRIES = 20
+"""Writes of others that a report gives way to. An open circuit takes no more of them, so they are few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An attempt is written down as its circuit's probe."""
+
+    circuit: Circuit
+    """The row as that write left it."""
+    anew: bool
+    """Nobody had written this attempt down before."""
+
+
+def take_probe(attempts: Attempts, circuit: Circuit, execution: str, *, until: int) -> Taken | Circuit | None:
+    """Have the circuit let the attempt through: None where it is closed, Taken as its probe; the circuit that blocks
+    it where it may not."""
+    for _ in range(_TRIES):
+        now = attempts.clock.now()
+        said = admission(circuit, execution, now=now)
+        if said is Admission.GO:
+            return None
+        if said is Admission.BLOCKED:
+            return circuit
+        probe = circuit.probe
+        if said is Admission.TAKE_OVER and probe is not None and not is_given_up(attempts, probe.execution_id):
+            return circuit
+        mark = attempts.new_write_id()
+        wanted = replace(with_probe(circuit, execution, until=until), write_id=mark)
+        anew = probe is None or probe.execution_id != execution
+        circuit = attempts.circuits.save(circuit, wanted, now=now)
+        if circuit.write_id == mark:
+            return Taken(circuit, anew)
+    return circuit
+
+
+def give_back(attempts: Attempts, taken: Taken) -> None:
+    """The probe that was written down does not start: the next one may, unless the circuit moved since."""
+    free = replace(taken.circuit, probe=None, write_id=attempts.new_write_id())
+    attempts.circuits.save(taken.circuit, free, now=attempts.clock.now())
+
+
+def blocks(attempts: Attempts, job: Job, slot: str) -> int | None:
+    """When to try again, where the circuit opened between the attempt's start and its call; None: call now.
+
+    Its probe is let through.
+    """
+    policy, run = ruled(attempts, job).defined.circuit, job.runs[slot]
+    if policy is None:
+        return None
+    circuit, now = attempts.circuits.get(target_key(job.defined.target)), attempts.clock.now()
+    probe = circuit.probe
+    if circuit.open_until is None:
+        return None
+    if probe is not None and probe.execution_id == execution_id(job.id, slot, run.attempt):
+        return None
+    return max(circuit.open_until, math.ceil(now) + 1)
+
+
+def report(attempts: Attempts, job: Job, slot: str, answer: TargetAnswer | None) -> None:
+    """Tell the circuit what the attempt's end says of the target; None: it was not called.
+
+    Comes after the history row, from whoever called the target, once. A report that dies before its write costs a
+    count, or a probe its lease; nothing else rests on it.
+    """
+    policy, run = ruled(attempts, job).defined.circuit, job.runs[slot]
+    if policy is None:
+        return
+    _report(
+        attempts,
+        target_key(job.defined.target),
+        policy,
+        execution_id(job.id, slot, run.attempt),
+        Health.UNKNOWN if answer is None else health_of(answer),
+        started_at=run.started_at or 0.0,
+    )
+
+
+def _report(
+    attempts: Attempts, key: str, policy: CircuitPolicy, execution: str, health: Health, *, started_at: float
+) -> None:
+    circuit = attempts.circuits.get(key)
+    for _ in range(_REPORT_TRIES):
+        now = attempts.clock.now()
+        after = after_end(circuit, policy, execution, health, started_at=started_at, now=now)
+        if after is None:
+            return
+        mark = attempts.new_write_id()
+        circuit = attempts.circuits.save(circuit, replace(after, write_id=mark), now=now)
+        if circuit.write_id == mark:
+            return
+
+
+def list_circuits(services: Services, *, limit: int, cursor: str | None) -> Page[Circuit]:
+    """Circuits that something was ever counted for, in the order of their keys."""
+    return services.circuits.list(limit=limit, cursor=cursor)
+
+
+def reset_circuit(services: Services, caller: Caller, key: str) -> Circuit:
+    """Close the circuit: attempts that started before count no more.
+
+    Raises ForbiddenError for all but admins, NotFoundError for a circuit that there is not.
+    """
+    caller.must_administer("the circuit of a target")
+    circuit = services.circuits.get(key)
+    for _ in range(_REPORT_TRIES):
+        if circuit.seq == 0:
+            raise NotFoundError(f"There is no circuit {key}.")
+        mark, now = services.new_write_id(), services.clock.now()
+        circuit = services.circuits.save(circuit, replace(closed(circuit, now=now), write_id=mark), now=now)
+        if circuit.write_id == mark:
+            return circuit
+    raise UnavailableError("The circuit changed while it was being reset: try again.")

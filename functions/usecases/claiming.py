@@ -1,0 +1,195 @@
+"""A worker polls: find what waits for it, claim it, and wait a while where there is nothing (docs/workers.md)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from functions.domain.caller import Caller
+from functions.domain.claims import Held, decide_claim
+from functions.domain.decision import Drop, Expired, Write
+from functions.domain.dispatch import worker_queue
+from functions.domain.errors import CorruptDefinitionError, NotFoundError, UnavailableError
+from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id
+from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.worker import Worker
+from functions.usecases.executor import expire, follow, unreadable_payload
+from functions.usecases.judging import judged
+from functions.usecases.services import Polls
+from functions.usecases.writing import TRIES, Applied, apply
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks of a poll that waits."""
+SPARES = 2
+"""Times as many executions are looked at as are asked for: other workers claim, too."""
+SEEN_EVERY = 20
+"""Seconds for which a poll need not note again that its worker lives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    worker_id: str
+    poll_id: str
+    """The same poll again is given what the first one claimed, and claims no more than was asked for."""
+    queues: tuple[str, ...] | None = None
+    """The worker's own where None."""
+    max_items: int | None = None
+    wait_seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """An attempt that the worker now holds."""
+
+    job: Job
+    slot_id: str
+
+    @property
+    def run(self) -> ActiveRun:
+        return self.job.runs[self.slot_id]
+
+
+def poll(
+    polls: Polls, caller: Caller, wanted: Poll, *, shuffle: Callable[[list[int]], None] = random.shuffle
+) -> list[Claimed]:
+    """What the worker was given: nothing where nothing waits, or it drains. Looks again each second while it may wait.
+
+    Raises NotFoundError for a worker that is not its caller's.
+    """
+    started = now = polls.clock.now()
+    worker = own_worker(polls, caller, wanted.worker_id)
+    if worker.seen_at + SEEN_EVERY <= now:
+        worker = polls.workers.seen(worker.id, now=now) or worker
+    while True:
+        found = _look(polls, worker, wanted, shuffle)
+        if found:
+            return found
+        now = polls.clock.now()
+        if worker.draining or now + LOOK_EVERY > started + wanted.wait_seconds:
+            return []
+        polls.clock.sleep(LOOK_EVERY)
+        worker = own_worker(polls, caller, wanted.worker_id)
+
+
+def own_worker(polls: Polls, caller: Caller, worker_id: str) -> Worker:
+    """The caller's worker; raises NotFoundError for any other: payloads of another owner are not for it."""
+    worker = polls.workers.get(worker_id)
+    if worker is None or worker.owner != caller.owner:
+        raise NotFoundError(f"There is no worker {worker_id} of yours: it was never registered, or not seen for a day.")
+    return worker
+
+
+def _look(polls: Polls, worker: Worker, wanted: Poll, shuffle: Callable[[list[int]], None]) -> list[Claimed]:
+    """One look: what this poll set out to claim before, else what waits now."""
+    queues, most = wanted.queues or worker.queues, wanted.max_items or worker.max_items
+    for _ in range(TRIES):
+        # Sent before, or sent twice and under way elsewhere: both claim the same.
+        claimed = _claim(polls, worker, queues, most) if worker.poll_id == wanted.poll_id else []
+        candidates = {} if claimed or worker.draining else _candidates(polls, worker, queues, most, shuffle)
+        if not candidates:
+            return claimed
+        intended = replace(worker, poll_id=wanted.poll_id, intended=tuple(candidates))
+        saved = polls.workers.save(worker, intended)
+        if saved is not None:
+            return _claim(polls, saved, queues, most, candidates)
+        worker = polls.workers.get(worker.id) or replace(worker, draining=True)
+    return []
+
+
+def _candidates(
+    polls: Polls, worker: Worker, queues: tuple[str, ...], most: int, shuffle: Callable[[list[int]], None]
+) -> dict[str, Job]:
+    """Executions that wait for the worker with their jobs' rows, by priority, then the oldest first: a few more than it
+    asks for."""
+    places: list[tuple[str, str, str]] = []
+    shards = list(range(polls.jobs.waiting_shards))
+    shuffle(shards)
+    for queue in queues:
+        what = worker_queue(worker.owner, queue)
+        for shard in shards:
+            for place, job_id in polls.jobs.waiting_for(what, shard, limit=most * SPARES):
+                places.append((place, job_id, what))
+    found: dict[str, Job] = {}
+    for _, job_id, what in sorted(places, key=lambda each: each[0]):
+        if len(found) >= most * SPARES:
+            break
+        job = _read(polls, job_id)
+        if job is not None:
+            found |= dict.fromkeys(_waiting(job, what), job)
+    return found
+
+
+def _read(polls: Polls, job_id: str) -> Job | None:
+    """The row, strongly read: the index may lag. None where there is none, or none that can be read."""
+    try:
+        return polls.jobs.get(job_id)
+    except CorruptDefinitionError:
+        return None
+
+
+def _waiting(job: Job, what: str) -> list[str]:
+    """The job's executions that wait for this, oldest first."""
+    waiting = [
+        (run.deferred_at or 0, slot, run.attempt + 1)
+        for slot, run in job.runs.items()
+        if run.state is RunState.WAITING and run.waits_for == what and not job.holds(run)
+    ]
+    return [execution_id(job.id, slot, attempt) for _, slot, attempt in sorted(waiting)]
+
+
+def _claim(
+    polls: Polls, worker: Worker, queues: tuple[str, ...], most: int, rows: Mapping[str, Job] = MappingProxyType({})
+) -> list[Claimed]:
+    """Claim what the worker's poll set out to, until it has as many as it asked for. What it holds already counts.
+
+    `rows` are those that were just read.
+    """
+    claimed: list[Claimed] = []
+    for execution in worker.intended:
+        key = parse_execution_id(execution)
+        if len(claimed) >= most or key is None:
+            break
+        one = _claim_one(polls, worker, queues, key, rows.get(execution) or _read(polls, key.job_id))
+        if one is not None:
+            claimed.append(one)
+    return claimed
+
+
+def _claim_one(
+    polls: Polls, worker: Worker, queues: tuple[str, ...], key: ExecutionKey, job: Job | None
+) -> Claimed | None:
+    if job is None:
+        return None
+
+    def decide(row: Job, mark: str) -> Write | Expired | Held | Drop:
+        now = polls.clock.now()
+        # A worker that drains is given what it holds, and nothing besides.
+        served = () if worker.draining else queues
+        return decide_claim(row, key, worker_id=worker.id, queues=served, now=now, write_id=mark)
+
+    try:
+        decided: Applied | Expired | Held | Drop = apply(polls, job, decide)
+    except (CorruptDefinitionError, UnavailableError):  # one row that cannot be claimed keeps no other from its worker
+        return None
+    if isinstance(decided, Expired):
+        expire(polls, job, decided)
+        return None
+    if isinstance(decided, Drop):
+        return None
+    if isinstance(decided, Held):
+        return Claimed(decided.job, key.slot_id)
+    return _readable(polls, decided, key)
+
+
+def _readable(polls: Polls, applied: Applied, key: ExecutionKey) -> Claimed | None:
+    """The claim; None where its payload cannot be read any more: then the attempt has failed."""
+    job = applied.job
+    answer = unreadable_payload(job.defined.payload)
+    if answer is None:
+        return Claimed(job, key.slot_id)
+    run = job.runs[key.slot_id]
+    execution = polls.history.record(judged(polls, job, key.slot_id, answer))
+    follow(polls, job, execution, fence=run.fence)
+    return None

@@ -1,0 +1,184 @@
+"""Slots of concurrency keys: taken before a start, given to who waits longest, freed at every end.
+
+The protocol is docs/protocol.md, section 5.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from functions.domain.concurrency import (
+    GRANT_SECONDS,
+    UNPROVEN_SECONDS,
+    Limit,
+    Slot,
+    ended,
+    hold,
+    limit_for,
+    place_of,
+    read_hold,
+    waits_of,
+)
+from functions.domain.decision import Due
+from functions.domain.ids import execution_id
+from functions.domain.job import ActiveRun, Job
+from functions.usecases.holders import is_given_up
+from functions.usecases.services import Engine
+from functions.usecases.writing import Applied, ruled, send
+
+_LOOKS = 3
+_CANDIDATES = 10
+"""Waiting jobs of a shard that a drain looks at, beyond those whose grant is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A slot that is written down for an attempt about to start."""
+
+    key: str
+    slot: Slot
+    anew: bool
+    """Nobody had written this attempt down before."""
+
+    @property
+    def name(self) -> str:
+        return hold(self.key, self.slot.index)
+
+
+def take(engine: Engine, limit: Limit, job: Job, execution: str, *, since: int, until: int) -> Hold | None:
+    """A slot for the attempt: the one it was granted, renewed, or a free one if nobody waits who comes first."""
+    for _ in range(_LOOKS):
+        now = int(engine.clock.now())
+        held = {slot.index: slot for slot in engine.slots.held(limit.key) if slot.index < limit.most}
+        mine = next((slot for slot in held.values() if slot.holder == execution), None)
+        if mine is None:
+            if len(held) >= limit.most:
+                mine = _given_up(engine, list(held.values()), now)
+                if mine is None:
+                    return None
+            if _somebody_first(engine, limit.key, job, since):
+                return None
+        index = mine.index if mine is not None else _free(held.keys(), limit.most, execution)
+        slot = Slot(index=index, holder=execution, mark=engine.new_write_id(), at=now, until=until)
+        if engine.slots.take(limit.key, slot, instead_of=mine):
+            return Hold(limit.key, slot, anew=mine is None or mine.holder != execution)
+    return None
+
+
+def _given_up(engine: Engine, held: list[Slot], now: int) -> Slot | None:
+    """A slot whose time is over and whose holder does not run."""
+    return next((slot for slot in held if slot.until <= now and is_given_up(engine, slot.holder)), None)
+
+
+def _free(taken: Collection[int], most: int, execution: str) -> int:
+    """A free slot, not the same one for everybody who looks at the same time."""
+    free = [index for index in range(most) if index not in taken]
+    return free[zlib.crc32(execution.encode()) % len(free)]
+
+
+def _somebody_first(engine: Engine, key: str, job: Job, since: int) -> bool:
+    """Whether another job waits for the key that comes before this one. The index may lag: this is for fairness."""
+    mine = place_of(job.priority, since)
+    for shard in range(engine.jobs.waiting_shards):
+        for place, job_id in engine.jobs.waiting_for(key, shard, limit=2):
+            if job_id != job.id and place < mine:
+                return True
+    return False
+
+
+def give_back(engine: Engine, held: Hold) -> None:
+    """The attempt does not start: its slot is free, unless somebody renewed it since."""
+    engine.slots.free(held.key, held.slot.index, holder=held.slot.holder, mark=held.slot.mark)
+
+
+def after_write(engine: Engine, applied: Applied) -> None:
+    """Free what the attempts held that this write ended, and give it to who waits. Comes after the write's hints."""
+    for execution, holds, waited_for in ended(applied.before, applied.job):
+        for held in holds:
+            key, index = read_hold(held)
+            engine.slots.free(key, index, holder=execution)
+            drain(engine, key, room=index + 1)
+        if waited_for is not None and not holds:
+            _free_grant(engine, waited_for, execution)
+
+
+def _free_grant(engine: Engine, key: str, execution: str) -> None:
+    for slot in engine.slots.held(key):
+        if slot.holder == execution:
+            engine.slots.free(key, slot.index, holder=execution)
+            drain(engine, key, room=slot.index + 1)
+
+
+def drain(engine: Engine, key: str, *, also: Job | None = None, room: int | None = None, thorough: bool = False) -> int:
+    """Give the key's free slots to the runs that wait for it, those who come first first; returns how many.
+
+    Each gets a slot with its name in it, then its hint. `also` is a waiting job that the index may not show yet; with
+    `room` slots known to exist, none free among them ends the matter at once. `thorough` looks after the holders of
+    all but fresh slots; otherwise of those whose time is over.
+    """
+    now = int(engine.clock.now())
+    held = _settled(engine, key, now, thorough=thorough)
+    if room is not None and all(index in held for index in range(room)):
+        return 0
+    granted = 0
+    for job_id in _candidates(engine, key, also, len(held)):
+        job = engine.jobs.get(job_id)
+        waiting = [] if job is None else waits_of(job).get(key, [])
+        for slot, run in waiting:
+            if job is None or any(one.holder == _execution(job, slot, run) for one in held.values()):
+                continue
+            most = limit_for(ruled(engine, job), key)
+            if most is not None:
+                taken = _grant(engine, key, held, most, _execution(job, slot, run), now)
+                if taken is None:
+                    return granted
+                held[taken.index] = taken
+            granted += 1
+            send(engine, job, [Due(slot, run.current_attempt, run.due_at or now)])
+    return granted
+
+
+def _execution(job: Job, slot: str, run: ActiveRun) -> str:
+    return execution_id(job.id, slot, run.current_attempt)
+
+
+def _settled(engine: Engine, key: str, now: int, *, thorough: bool) -> dict[int, Slot]:
+    """The slots that are taken, without those whose holders turned out not to run."""
+    held = {}
+    for slot in engine.slots.held(key):
+        suspect = slot.until <= now or (thorough and slot.at + UNPROVEN_SECONDS <= now and not _is_grant(slot))
+        if suspect and is_given_up(engine, slot.holder):
+            engine.slots.free(key, slot.index, holder=slot.holder, mark=slot.mark)
+        else:
+            held[slot.index] = slot
+    return held
+
+
+def _is_grant(slot: Slot) -> bool:
+    return slot.until - slot.at <= GRANT_SECONDS
+
+
+def _candidates(engine: Engine, key: str, also: Job | None, granted: int) -> list[str]:
+    """Ids of the jobs that wait for the key, in the order of their places."""
+    found = [
+        entry
+        for shard in range(engine.jobs.waiting_shards)
+        for entry in engine.jobs.waiting_for(key, shard, limit=granted + _CANDIDATES)
+    ]
+    if also is not None:
+        waiting = waits_of(also).get(key, [])
+        found += [(place_of(also.priority, run.deferred_at or 0), also.id) for _, run in waiting[:1]]
+    return list(dict.fromkeys(job_id for _, job_id in sorted(found)))
+
+
+def _grant(engine: Engine, key: str, held: dict[int, Slot], most: int, execution: str, now: int) -> Slot | None:
+    """Write the execution into a free slot; None where there is none left."""
+    for index in range(most):
+        if index in held:
+            continue
+        slot = Slot(index=index, holder=execution, mark=engine.new_write_id(), at=now, until=now + GRANT_SECONDS)
+        if engine.slots.take(key, slot, instead_of=None):
+            return slot
+    return None

@@ -1,0 +1,100 @@
+"""What a start must pass before it is claimed: the circuit of its target, the limits of its keys.
+
+Asked by reads, for each try of the start's write anew (V12). A job that has neither pays nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+from functions.domain.circuit import Circuit, CircuitPolicy, CircuitState, target_key
+from functions.domain.circuit_deferral import held_back
+from functions.domain.concurrency import HOLD_MARGIN, Limit, limits_of, with_holds
+from functions.domain.decision import Decision, Deferral, Expired, Write
+from functions.domain.dispatch import decide_hint
+from functions.domain.hint import Hint
+from functions.domain.ids import execution_id
+from functions.domain.job import Job
+from functions.usecases import circuits, concurrency
+from functions.usecases.circuits import Taken
+from functions.usecases.concurrency import Hold
+from functions.usecases.services import Executor
+from functions.usecases.writing import Applied
+
+LIMITED = "CONCURRENCY_LIMIT"
+
+
+class Gates:
+    """One hint's way through them. `decide` decides about a row; `settle` gives back what was not needed."""
+
+    def __init__(self, executor: Executor, hint: Hint) -> None:
+        self._executor = executor
+        self._hint = hint
+        self._holds: dict[str, Hold] = {}
+        self._probe: Taken | None = None
+        self._refused_by: Limit | None = None
+
+    def decide(self, row: Job, mark: str) -> Decision:
+        """As `decide_hint`, but what it would start has passed, or is put off."""
+        now = self._executor.clock.now()
+        decision = decide_hint(row, self._hint, now=now, write_id=mark)
+        self._refused_by = None
+        if not isinstance(decision, Write) or decision.starts is None:
+            return decision
+        if row.defined.circuit is None and not limits_of(row):
+            return decision
+        passed = self._ask(row, decision, decision.starts, now)
+        if isinstance(passed, tuple):
+            return with_holds(decision, decision.starts, passed)
+        if isinstance(passed, Expired):
+            return passed
+        return decide_hint(row, self._hint, now=now, write_id=mark, deferral=passed)
+
+    def settle(self, decision: object) -> None:
+        """Comes after the hints of the write, if there was one.
+
+        What this process wrote down first is given back unless somebody else renewed it. What it renewed only, where
+        a write of its own has changed the row since: whoever was about to start on it is refused, and asks again.
+        """
+        applied = decision if isinstance(decision, Applied) else None
+        if applied is not None and applied.write.starts is not None:
+            return
+        if self._probe is not None and (applied is not None or self._probe.anew):
+            circuits.give_back(self._executor, self._probe)
+        for held in self._holds.values():
+            if applied is not None or held.anew:
+                concurrency.give_back(self._executor, held)
+                concurrency.drain(self._executor, held.key, room=held.slot.index + 1)
+        if self._refused_by is not None:
+            also = None if applied is None else applied.job
+            concurrency.drain(self._executor, self._refused_by.key, also=also, room=self._refused_by.most)
+
+    def _ask(self, row: Job, decision: Write, slot: str, now: float) -> tuple[str, ...] | Deferral | Expired:
+        """The slots that the start holds, or why it does not come to it."""
+        executor, definition = self._executor, row.defined
+        attempt = decision.job.runs[slot]
+        execution = execution_id(row.id, slot, attempt.attempt)
+        until = math.ceil(now) + definition.timeout_seconds + HOLD_MARGIN
+        policy, circuit = definition.circuit, None
+        if policy is not None:
+            circuit = executor.circuits.get(target_key(definition.target))
+            if circuit.state(now) is CircuitState.OPEN:
+                return self._blocked(row, slot, circuit, policy, now)
+        names = []
+        for limit in limits_of(row):
+            since = attempt.deferred_at if attempt.deferred_at is not None else int(now)
+            held = concurrency.take(executor, limit, row, execution, since=since, until=until)
+            if held is None:
+                self._refused_by = limit
+                return Deferral(reason=LIMITED, until=int(now), waits_for=limit.key)
+            self._holds[limit.key] = held
+            names.append(held.name)
+        if policy is not None and circuit is not None and circuit.open_until is not None:
+            probe = circuits.take_probe(executor, circuit, execution, until=until)
+            if isinstance(probe, Circuit):
+                return self._blocked(row, slot, probe, policy, now)
+            self._probe = probe
+        return tuple(names)
+
+    def _blocked(self, row: Job, slot: str, circuit: Circuit, policy: CircuitPolicy, now: float) -> Deferral | Expired:
+        return held_back(row, slot, circuit, policy, now=now, uniform=self._executor.uniform)

@@ -1,0 +1,31 @@
+"""Whether the holder of a lease elsewhere (a probe, a slot) still runs: its job's row says (docs/protocol.md, 5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from functions.domain.errors import LostRaceError
+from functions.domain.ids import parse_execution_id
+from functions.domain.job import RunState
+from functions.domain.visit import LEASE_GRACE
+from functions.usecases.services import Engine
+
+
+def is_given_up(engine: Engine, holder: str) -> bool:
+    """Whether the execution does not run, and cannot start on what was written down for it before this call.
+
+    A start names the `seq` it read before it took or renewed its lease; a row that is not running is written here
+    once more, so a start under way is refused and asks again. A row that moved meanwhile is left for another time.
+    """
+    key = parse_execution_id(holder)
+    job = None if key is None else engine.jobs.get(key.job_id, with_definition=False)
+    if key is None or job is None:
+        return True
+    run = job.runs.get(key.slot_id)
+    if run is not None and run.state is RunState.RUNNING and run.attempt == key.attempt:
+        return (run.lease_expires_at or 0) + LEASE_GRACE <= engine.clock.now()
+    try:
+        engine.jobs.save(job, replace(job, write_id=engine.new_write_id()))
+    except LostRaceError:
+        return False
+    return True

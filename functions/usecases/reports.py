@@ -1,0 +1,107 @@
+"""Reports on running executions, by the worker that holds one or with the token its target was sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from functions.domain.caller import Caller
+from functions.domain.claims import Holder, is_same_report, is_too_late, report_mark, running
+from functions.domain.errors import ConflictError, NotFoundError
+from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.ids import ExecutionKey, parse_execution_id
+from functions.domain.job import ActiveRun, Job
+from functions.domain.outcome import TargetAnswer
+from functions.domain.progress import Progress
+from functions.usecases.executor import follow, time_out
+from functions.usecases.judging import judged
+from functions.usecases.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class _Reported:
+    key: ExecutionKey
+    job: Job
+    run: ActiveRun | None
+    """The running attempt the report is about; None where it is over, or not this one's."""
+
+
+def end_execution(
+    services: Services, caller: Caller, execution: str, holder: Holder, answer: TargetAnswer
+) -> Execution:
+    """End the execution as its holder says; the same report again finds what the first one recorded.
+
+    Raises ConflictError where it is not the reporter's: another fence, another worker, ended, cancelled, or too late.
+    """
+    found = _find(services, caller, execution, holder)
+    if found.run is None:
+        return _as_recorded(services, found.key, holder, answer)
+    run, job = found.run, found.job
+    mark = None if holder.token is None else report_mark(holder.token)
+    recorded = services.history.record(judged(services, job, found.key.slot_id, answer, write_id=mark))
+    follow(services, job, recorded, fence=run.fence)
+    if not is_same_report(recorded, holder, answer):
+        raise _ended(recorded)
+    return recorded
+
+
+def report_progress(services: Services, caller: Caller, execution: str, holder: Holder, progress: Progress) -> bool:
+    """Keep how far the execution is; False where the last report is less than a second old: then nothing is kept.
+
+    Raises ConflictError as `end_execution` does.
+    """
+    found = _find(services, caller, execution, holder)
+    if found.run is None:
+        raise _refusal(services, found.key)
+    return services.progress.report(execution, progress, now=services.clock.now())
+
+
+def _find(services: Services, caller: Caller, execution: str, holder: Holder) -> _Reported:
+    """The execution and, where the holder may report on it, its run. An attempt past its deadline is ended here."""
+    key = parse_execution_id(execution)
+    job = None if key is None else services.jobs.get(key.job_id)
+    if key is None or job is None:
+        raise NotFoundError(f"There is no execution {execution}.")
+    _must_report(caller, job, execution, holder)
+    run = running(job, key)
+    if run is None or not holder.holds(run):
+        return _Reported(key, job, None)
+    if is_too_late(run, services.clock.now()):
+        time_out(services, job, key.slot_id)
+        return _Reported(key, job, None)
+    return _Reported(key, job, run)
+
+
+def _must_report(caller: Caller, job: Job, execution: str, holder: Holder) -> None:
+    """A worker's report takes the right to change the job. A token is its bearer's right to report on one attempt,
+    whoever owns the job, so that the target may have credentials of its own."""
+    try:
+        caller.must_read(job.owner)
+    except NotFoundError:
+        raise NotFoundError(f"There is no execution {execution}.") from None
+    caller.must_write()
+    if holder.token is None:
+        caller.must_change(job.owner)
+
+
+def _as_recorded(services: Services, key: ExecutionKey, holder: Holder, answer: TargetAnswer) -> Execution:
+    stored = services.history.get(*key)
+    if stored is not None and is_same_report(stored, holder, answer):
+        return stored
+    raise _refusal(services, key)
+
+
+def _refusal(services: Services, key: ExecutionKey) -> ConflictError:
+    stored = services.history.get(*key)
+    if stored is not None:
+        return _ended(stored)
+    return ConflictError(
+        "LOST: the execution is not yours, or no longer: it runs for another, under another fence or token, or has not "
+        "started."
+    )
+
+
+def _ended(stored: Execution) -> ConflictError:
+    if stored.status is ExecutionStatus.CANCELLED:
+        return ConflictError(f"CANCELLED: the execution was cancelled ({stored.reason}); nothing follows.")
+    error = f" ({stored.error.code})" if stored.error is not None else ""
+    return ConflictError(f"{stored.status.value}: the execution has ended as that{error}; this report changes nothing.")

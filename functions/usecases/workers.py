@@ -1,0 +1,140 @@
+"""Workers register, send heartbeats, and drain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from functions.domain.caller import Caller, Role
+from functions.domain.claims import Held, Holder, decide_extend
+from functions.domain.decision import Drop, Write
+from functions.domain.errors import (
+    CorruptDefinitionError,
+    ForbiddenError,
+    NotFoundError,
+    NotYoursError,
+    UnavailableError,
+)
+from functions.domain.execution import ExecutionStatus
+from functions.domain.ids import execution_id, parse_execution_id
+from functions.domain.job import Job
+from functions.domain.worker import Worker, new_worker_id
+from functions.usecases.claiming import own_worker
+from functions.usecases.services import Services
+from functions.usecases.writing import TRIES, Applied, apply
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An execution that a heartbeat has kept for its worker."""
+
+    execution_id: str
+    lease_expires_at: int
+
+
+def register_worker(
+    services: Services, caller: Caller, *, name: str, queues: tuple[str, ...], max_items: int
+) -> Worker:
+    """A worker of the caller's owner, for executions of that owner."""
+    caller.must_write()
+    now = int(services.clock.now())
+    worker = Worker(
+        id=new_worker_id(),
+        owner=caller.owner,
+        created_by=caller.id,
+        name=name,
+        queues=queues,
+        max_items=max_items,
+        registered_at=now,
+        seen_at=now,
+    )
+    services.workers.register(worker)
+    return worker
+
+
+def read_worker(services: Services, caller: Caller, worker_id: str) -> Worker:
+    """Raises NotFoundError for what does not exist or the caller may not see."""
+    worker = services.workers.get(worker_id)
+    if worker is None:
+        raise NotFoundError(f"There is no worker {worker_id}.")
+    try:
+        caller.must_read(worker.owner)
+    except NotFoundError:
+        raise NotFoundError(f"There is no worker {worker_id}.") from None
+    return worker
+
+
+def list_workers(services: Services, caller: Caller, *, owner: str | None = None) -> list[Worker]:
+    """Workers of an owner, `*` for everybody's, by name; those that were not heard of for a day are gone."""
+    wanted = owner or caller.owner
+    if wanted != caller.owner and not caller.roles & {Role.ADMIN, Role.SCHEDULER, Role.READER}:
+        raise ForbiddenError("Your role lists its own workers only: leave `owner` out.")
+    found = [worker for worker in services.workers.all() if wanted in ("*", worker.owner)]
+    return sorted(found, key=lambda worker: (worker.name, worker.id))
+
+
+def drain_worker(services: Services, caller: Caller, worker_id: str) -> Worker:
+    """Give the worker nothing more: its polls, those that wait included, are answered with nothing at once."""
+    for _ in range(TRIES):
+        worker = read_worker(services, caller, worker_id)
+        caller.must_change(worker.owner)
+        if worker.draining:
+            return worker
+        saved = services.workers.save(worker, replace(worker, draining=True))
+        if saved is not None:
+            return saved
+    raise UnavailableError("The worker changed while it was to drain: try again.")
+
+
+def heartbeat(
+    services: Services, caller: Caller, worker_id: str, held: tuple[tuple[str, int], ...]
+) -> tuple[Worker, list[Kept]]:
+    """Note that the worker lives, and prolong the leases of these executions (id, fence).
+
+    Raises NotYoursError where one of them is no longer the worker's: cancelled, timed out, or lost. Those that are
+    have been prolonged all the same.
+    """
+    own_worker(services, caller, worker_id)
+    now = services.clock.now()
+    worker = services.workers.seen(worker_id, now=now)
+    if worker is None:
+        raise NotFoundError(f"There is no worker {worker_id}.")
+    kept: list[Kept] = []
+    gone: dict[str, str] = {}
+    for execution, fence in held:
+        lease = _extend(services, execution, Holder(worker_id=worker_id, fence=fence))
+        if lease is None:
+            gone[execution] = _what_became_of(services, execution)
+        else:
+            kept.append(Kept(execution, lease))
+    if gone:
+        raise NotYoursError(gone)
+    return worker, kept
+
+
+def _extend(services: Services, execution: str, holder: Holder) -> int | None:
+    """The lease as it now is; None where the execution is not the holder's."""
+    key = parse_execution_id(execution)
+    if key is None:
+        return None
+    try:
+        job = services.jobs.get(key.job_id, with_definition=False)
+    except CorruptDefinitionError:
+        return None
+    if job is None:
+        return None
+
+    def decide(row: Job, _: str) -> Write | Held | Drop:
+        return decide_extend(row, key, holder, now=services.clock.now())
+
+    decided: Applied | Held | Drop = apply(services, job, decide)
+    return None if isinstance(decided, Drop) else decided.job.runs[key.slot_id].lease_expires_at
+
+
+def _what_became_of(services: Services, execution: str) -> str:
+    key = parse_execution_id(execution)
+    stored = None if key is None else services.history.get(*key)
+    if stored is None or key is None or execution != execution_id(*key):
+        return "LOST"
+    if stored.status is ExecutionStatus.CANCELLED:
+        return "CANCELLED"
+    return "TIMED_OUT" if stored.status is ExecutionStatus.TIMED_OUT else "LOST"

@@ -1,0 +1,342 @@
+"""A worker: it polls for executions of its queues, runs a function for each, and reports what came of it.
+
+    def build(payload, run):
+        for n, page in enumerate(payload["pages"]):
+            run.report_progress(100 * n / len(payload["pages"]))
+            ...
+        return {"pages": n}
+
+    Worker(connect, build, queues=["reports"]).run()
+
+`connect` makes a WorkClient; it is called for each thread, and again when the API refuses a token.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gnomon.errors import GnomonApiError, UnreachableError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from gnomon.shapes import ClaimedExecution
+    from gnomon.work_client import WorkClient
+
+HEARTBEAT_SECONDS = 30.0
+LEASE_SECONDS = 90.0
+"""How long an execution is held without a heartbeat."""
+WAIT_SECONDS = 20
+MOST_ITEMS = 10
+_LONGEST_PAUSE = 30.0
+_MESSAGE_CHARACTERS = 1_000
+_CODE_CHARACTERS = 128
+
+_log = logging.getLogger("gnomon.worker")
+
+Answer = TypeVar("Answer")
+
+
+class NonRetryable(Exception):  # noqa: N818 - a function says with it what the failure is, not that it is one
+    """Raise it (or a subclass) for a failure that another attempt cannot repair."""
+
+
+class LeaseLost(Exception):  # noqa: N818 - it is no failure of the function
+    """The execution is no longer this worker's: cancelled, timed out, or given to another. Its result is dropped."""
+
+
+class InvalidResult(NonRetryable):
+    """The function returned what is no JSON, or too much of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The execution a function is called for. `run_id` is the same in all attempts: use it as idempotency key."""
+
+    execution_id: str
+    job_id: str
+    run_id: str
+    attempt: int
+    """From 1."""
+    scheduled_for: str
+    """RFC 3339, UTC, as is `deadline_at`."""
+    deadline_at: str
+    """When the attempt times out."""
+    fence: int
+    claimed: float
+    """`time.monotonic()` of the claim."""
+    report: Callable[[Run, float, str], None] = field(repr=False)
+    lost: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    def report_progress(self, percent: float, message: str = "") -> None:
+        """Show how far the execution is: 0 to 100, and at most 256 characters. At most one report a second is sent.
+
+        Raises LeaseLost where the execution is no longer this worker's.
+        """
+        self.must_hold()
+        self.report(self, percent, message)
+        self.must_hold()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the execution is no longer this worker's: whatever the function does now is in vain."""
+        return self.lost.is_set()
+
+    def must_hold(self) -> None:
+        """Raises LeaseLost where the execution is no longer this worker's."""
+        if self.is_lost:
+            raise LeaseLost(f"execution {self.execution_id} is no longer this worker's")
+
+
+class Worker:
+    def __init__(
+        self,
+        connect: Callable[[], WorkClient],
+        function: Callable[[Any, Run], Any],
+        *,
+        queues: Iterable[str],
+        name: str = "",
+        concurrency: int = 1,
+        wait_seconds: int = WAIT_SECONDS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        """`function` is called in a thread, with at most `concurrency` at a time."""
+        self._connect = connect
+        self._function = function
+        self._queues = tuple(queues)
+        self._name = name
+        self._concurrency = concurrency
+        self._wait_seconds = wait_seconds
+        self._heartbeat_seconds = heartbeat_seconds
+        self._threads = threading.local()
+        self._stopping = threading.Event()
+        self._over = threading.Event()
+        self._wake = threading.Event()
+        self._held: dict[str, Run] = {}
+        self._free = threading.Condition()
+        self._reported: dict[str, float] = {}
+        self._worker_id = ""
+
+    @property
+    def id(self) -> str:
+        """Empty until it is registered."""
+        return self._worker_id
+
+    def stop(self) -> None:
+        """Take nothing more, and let `run` return when what runs has ended. Safe in a signal handler."""
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """Work until `stop`; raises GnomonApiError for what the API refuses for good, as a role that may not write."""
+        self._register()
+        heart = threading.Thread(target=self._beat, name="gnomon-heartbeat", daemon=True)
+        heart.start()
+        try:
+            with ThreadPoolExecutor(self._concurrency, thread_name_prefix="gnomon-work") as pool:
+                while not self._stopping.is_set():
+                    for execution in self._poll():
+                        pool.submit(self._work, self._take(execution))
+        finally:
+            self._over.set()
+            self._wake.set()
+            heart.join(timeout=self._heartbeat_seconds)
+
+    def _register(self) -> None:
+        worker = self._ask(lambda client: client.register_worker(self._queues, name=self._name), until=self._stopping)
+        self._worker_id = worker["id"]
+        _log.info("worker %s takes from %s", self._worker_id, ", ".join(self._queues))
+
+    def _poll(self) -> list[ClaimedExecution]:
+        """The next executions; empty where none came, or it is to stop."""
+        with self._free:
+            self._free.wait_for(lambda: len(self._held) < self._concurrency or self._stopping.is_set())
+            room = self._concurrency - len(self._held)
+        if self._stopping.is_set():
+            return []
+        poll_id, most = uuid.uuid4().hex, min(room, MOST_ITEMS)
+        try:
+            return self._ask(
+                lambda client: client.poll(
+                    self._worker_id, poll_id=poll_id, max_items=most, wait_seconds=self._wait_seconds
+                ),
+                until=self._stopping,
+            )
+        except UnreachableError:  # it is to stop
+            return []
+        except GnomonApiError as error:
+            if error.status != 404:
+                raise
+            self._register()  # not heard of for a day, or of another stack
+            return []
+
+    def _take(self, execution: ClaimedExecution) -> tuple[Run, Any]:
+        run = Run(
+            execution_id=execution["id"],
+            job_id=execution["jobId"],
+            run_id=execution["runId"],
+            attempt=execution["attempt"],
+            scheduled_for=execution["scheduledFor"],
+            deadline_at=execution["deadlineAt"],
+            fence=execution["fence"],
+            claimed=time.monotonic(),
+            report=self._progress,
+        )
+        with self._free:
+            self._held[run.execution_id] = run
+        return run, execution["payload"]
+
+    def _work(self, task: tuple[Run, Any]) -> None:
+        run, payload = task
+        try:
+            self._end(run, payload)
+        except (GnomonApiError, UnreachableError) as error:
+            # The lease ends, and another attempt follows.
+            _log.error("the outcome of %s could not be reported: %s", run.execution_id, error)
+        finally:
+            with self._free:
+                self._held.pop(run.execution_id, None)
+                self._reported.pop(run.execution_id, None)
+                self._free.notify_all()
+
+    def _end(self, run: Run, payload: Any) -> None:
+        holder = {"worker_id": self._worker_id, "fence": run.fence}
+        try:
+            result = self._function(payload, run)
+        except LeaseLost:
+            _log.warning("%s is no longer this worker's: its function has ended", run.execution_id)
+            return
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - users' code: what it raises is the attempt's error
+            _log.exception("%s failed", run.execution_id)
+            self._fail(run, error)
+            return
+        try:
+            self._say(run, lambda client: client.complete_execution(run.execution_id, result, **holder))
+        except UsageError as error:
+            self._fail(run, InvalidResult(f"the result cannot be written as JSON: {error}"))
+        except GnomonApiError as error:
+            if error.status not in (400, 413):
+                raise
+            self._fail(run, InvalidResult(f"the result cannot be kept: {error.message}"))
+
+    def _fail(self, run: Run, error: BaseException) -> None:
+        code = f"HANDLER_ERROR:{type(error).__name__}"[:_CODE_CHARACTERS]
+        message = str(error)[:_MESSAGE_CHARACTERS].encode("utf-8", "replace").decode()
+        retryable = not isinstance(error, NonRetryable)
+        self._say(
+            run,
+            lambda client: client.fail_execution(
+                run.execution_id, code, message, retryable=retryable, worker_id=self._worker_id, fence=run.fence
+            ),
+        )
+
+    def _say(self, run: Run, report: Callable[[WorkClient], object]) -> None:
+        """Report the outcome, for as long as it may take: the heartbeat holds the execution. One that is no longer this
+        worker's is dropped."""
+        try:
+            self._ask(report, until=run.lost)
+        except GnomonApiError as error:
+            if error.status != 409:
+                raise
+            run.lost.set()
+            _log.warning("%s is no longer this worker's, its outcome is dropped: %s", run.execution_id, error.message)
+
+    def _progress(self, run: Run, percent: float, message: str) -> None:
+        now = time.monotonic()
+        if now - self._reported.get(run.execution_id, -1.0) < 1.0:
+            return
+        self._reported[run.execution_id] = now
+        try:
+            self._client.report_progress(run.execution_id, percent, message, worker_id=self._worker_id, fence=run.fence)
+        except GnomonApiError as error:
+            if error.status == 409:
+                run.lost.set()
+            elif error.status == 400:
+                raise ValueError(error.message) from error
+            else:
+                _log.warning("progress of %s was not kept: %s", run.execution_id, error)
+        except UnreachableError as error:
+            _log.warning("progress of %s was not kept: %s", run.execution_id, error)
+
+    def _beat(self) -> None:
+        """Heartbeats until all is over; tells the API at once when the worker is to stop."""
+        drained, kept = False, time.monotonic()
+        while not self._over.is_set():
+            if self._stopping.is_set() and not drained:
+                drained = self._quietly(lambda client: client.drain_worker(self._worker_id))
+                with self._free:
+                    self._free.notify_all()
+            with self._free:
+                held = dict(self._held)
+            begun = time.monotonic()
+            if self._keep(held):
+                kept = begun
+            for run in held.values():
+                if time.monotonic() - max(kept, run.claimed) > LEASE_SECONDS:
+                    run.lost.set()
+            self._wake.wait(1.0 if self._stopping.is_set() and not drained else self._heartbeat_seconds)
+            self._wake.clear()
+
+    def _keep(self, held: dict[str, Run]) -> bool:
+        fences = {one: run.fence for one, run in held.items()}
+        return self._quietly(lambda client: client.heartbeat(self._worker_id, fences))
+
+    def _quietly(self, call: Callable[[WorkClient], object]) -> bool:
+        """Whether the API has heard it. What it says is gone is marked so; other failures are tried again next time."""
+        try:
+            call(self._client)
+        except GnomonApiError as error:
+            if error.status == 409:
+                for gone in error.details:
+                    with self._free:
+                        run = self._held.get(gone.field)
+                    if run is not None:
+                        _log.warning("%s is no longer this worker's: %s", gone.field, gone.message)
+                        run.lost.set()
+                return True
+            if error.status == 401:
+                self._reconnect()
+            _log.warning("no heartbeat: %s", error)
+            return False
+        except UnreachableError as error:
+            _log.warning("no heartbeat: %s", error)
+            return False
+        return True
+
+    def _ask(self, call: Callable[[WorkClient], Answer], *, until: threading.Event | None = None) -> Answer:
+        """The answer, however long the API is away, unless `until` is set; raises what the API refuses for good."""
+        renewed = False
+        for attempt in itertools.count():
+            try:
+                return call(self._client)
+            except UnreachableError:
+                if until is not None and until.is_set():
+                    raise
+            except GnomonApiError as error:
+                if error.status == 401 and not renewed:
+                    renewed = True
+                    self._reconnect()
+                    continue
+                if error.status not in (429, 500, 502, 503, 504) or (until is not None and until.is_set()):
+                    raise
+            pause = random.uniform(0.5, 1.0) * min(2.0 ** min(attempt, 5), _LONGEST_PAUSE)  # noqa: S311 - no secret
+            (until or self._stopping).wait(pause)
+        raise AssertionError("counting has no end")
+
+    @property
+    def _client(self) -> WorkClient:
+        """This thread's own."""
+        client: WorkClient | None = getattr(self._threads, "client", None)
+        return client if client is not None else self._reconnect()
+
+    def _reconnect(self) -> WorkClient:
+        self._threads.client = client = self._connect()
+        return client
