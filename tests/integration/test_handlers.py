@@ -447,7 +447,6 @@ READ_HERE = {
     "jobs",
     "jobs-v1",
     "jobs-stream",
-    "jobs-v1",
     "lifecycle-v1",
     "row-definition-v1",
     "step-v1",

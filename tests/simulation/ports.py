@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 RETENTION = 3 * 3600
 """Seconds after which a history row is gone: short, so that stories outlive it."""
+RESULTS = ("true", "true", None, f'"{"x" * 200}"')
+"""What targets answer: the last is too long for the job's row."""
 OTHERS = 2_000
 """Messages of other jobs while a queue is flooded: more than the sweep feeds beyond."""
 
@@ -250,7 +252,7 @@ class SimTargets:
     def _answer(self, sort: float, choose: random.Random) -> TargetAnswer:
         nature, other = self._world.nature, choose.random()
         if sort > nature.hangs + nature.fails:
-            return TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
+            return TargetAnswer(status=ExecutionStatus.COMPLETED, result=RESULTS[int(other * len(RESULTS))])
         if other < 0.1:
             error = ExecutionError(code="HTTP_400", message="400 Bad Request")
             return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=False)

@@ -165,7 +165,7 @@ class World:
             actor.disturbed = True
             self.judge.fault(f"{actor.key} throttled", actor.job, actor)
             raise TroubleError
-        if self.meets(f"stalls at {name}", actor, self.nature.faults / 2):
+        if self.meets(f"stalls at {name}", actor, self.nature.stalls):
             self.wait(actor.choose.choice([3.0, 10.0, 31.0, 95.0, 200.0]))
         return actor
 
