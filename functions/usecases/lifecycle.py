@@ -11,6 +11,7 @@ from functions.domain.errors import CorruptDefinitionError
 from functions.domain.events import Attempt, Change, LifecycleEvent, ended_attempts, events_of
 from functions.domain.execution import Execution
 from functions.domain.job import Job
+from functions.domain.lean import kept_execution
 from functions.domain.target_events import CircuitChange, WorkerRegistered, circuit_events, worker_events
 from functions.ports import BusEvent, Clock, EventBus, JobStore, RunHistory
 
@@ -106,16 +107,19 @@ def _events(announcer: Announcer, change: Change | CircuitChange | WorkerRegiste
 def _of_job(announcer: Announcer, change: Change) -> tuple[LifecycleEvent, ...]:
     history = {}
     for ended in ended_attempts(change):
-        row = _recorded(announcer.history, change.after.id, ended)
+        row = _recorded(announcer.history, change.after, ended)
         if row is not None:
             history[ended] = row
     return events_of(change, history)
 
 
-def _recorded(history: RunHistory, job_id: str, ended: Attempt) -> Execution | None:
+def _recorded(history: RunHistory, after: Job, ended: Attempt) -> Execution | None:
     """None where there is no row, or it cannot be read: the job's row says how the run ended."""
+    kept = kept_execution(after)
+    if kept is not None and (kept.slot_id, kept.attempt) == ended:
+        return kept
     try:
-        return history.get(job_id, ended.slot_id, ended.attempt)
+        return history.get(after.id, ended.slot_id, ended.attempt)
     except CorruptDefinitionError:
         return None
 

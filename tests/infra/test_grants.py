@@ -57,10 +57,11 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
     },
     "Poll": {
         **TABLE_KEY,
-        "dynamodb:Query": {f"{JOBS}/index/waiting"},
+        "dynamodb:Query": {f"{JOBS}/index/waiting", COORDINATION},
         "dynamodb:GetItem": {JOBS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS, COORDINATION},
-        "dynamodb:PutItem": {EXECUTIONS},
+        "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
+        "dynamodb:DeleteItem": {COORDINATION},
         "sqs:SendMessage": RUN_QUEUES,
     },
     "Executor": {
