@@ -377,7 +377,7 @@ MUTANTS = [
         (
             "domain/dispatch.py",
             "    hints = (*next_hint(row), *_deadline_hint(",
-            "    hints = (*_deadline_hint(",
+            "    hints = (*(), *_deadline_hint(",
         ),
     ),
     m(
