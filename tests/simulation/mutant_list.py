@@ -439,7 +439,6 @@ MUTANTS = [
             "    if job.definition is None:\n        return job\n",
             "    if job.definition is None or job.definition.policy is not None:\n        return job\n",
         ),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "type over job",
@@ -449,13 +448,11 @@ MUTANTS = [
             '{**config.retry, **self.document.get("retryConfig", {})}',
             '{**self.document.get("retryConfig", {}), **config.retry}',
         ),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "poison at four",
         "the same error is given up at the fourth time",
         ("domain/ending.py", "    first = run.attempt - POISON_AT + 1\n", "    first = run.attempt - POISON_AT\n"),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "poison counts beyond a forced retry",
