@@ -211,15 +211,14 @@ MUTANTS = [
             "        recorded = replace(recorded, next_retry_at=int(engine.clock.now()) + 9)\n"
             "    if recorded is None:\n",
         ),
-        ("usecases/sweep.py", "import dataclass, field\n", "import dataclass, field, replace\n"),
     ),
     m(
         "sweep_no_history",
         "the sweep takes an attempt as lost without asking history",
         (
             "usecases/sweep.py",
-            "    return engine.history.record(judged_lost(",
-            "    return _recorded(engine, judged_lost(",
+            "recorded = engine.history.record(_given_up(",
+            "recorded = _recorded(engine, _given_up(",
         ),
         (
             "usecases/sweep.py",
@@ -377,8 +376,8 @@ MUTANTS = [
         "the next slot is left to the sweep",
         (
             "domain/dispatch.py",
-            'reason="STARTED", flush=flush, hints=next_hint(row), starts',
-            'reason="STARTED", flush=flush, starts',
+            "    hints = (*next_hint(row), *_deadline_hint(",
+            "    hints = (*(), *_deadline_hint(",
         ),
     ),
     m(
@@ -440,7 +439,6 @@ MUTANTS = [
             "    if job.definition is None:\n        return job\n",
             "    if job.definition is None or job.definition.policy is not None:\n        return job\n",
         ),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "type over job",
@@ -450,13 +448,11 @@ MUTANTS = [
             '{**config.retry, **self.document.get("retryConfig", {})}',
             '{**self.document.get("retryConfig", {}), **config.retry}',
         ),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "poison at four",
         "the same error is given up at the fourth time",
         ("domain/ending.py", "    first = run.attempt - POISON_AT + 1\n", "    first = run.attempt - POISON_AT\n"),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "poison counts beyond a forced retry",
