@@ -166,7 +166,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant(
             "ReadStream",
             ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
-            ("stream:jobs",),
+            ("stream:jobs", "stream:coordination"),
         ),
         Grant("FindStream", ("dynamodb:ListStreams",), ("any",)),
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),

@@ -37,6 +37,8 @@ MINUTELY = {"type": "cron", "expression": "* * * * *"}
 NO_JITTER = {"initialDelaySeconds": 10, "backoffStrategy": "fixed", "jitter": 0}
 
 OK = TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
+LONG = TargetAnswer(status=ExecutionStatus.COMPLETED, result=f'"{"x" * 200}"')
+"""Too long for the job's row."""
 FAILED = TargetAnswer(
     status=ExecutionStatus.FAILED, error=ExecutionError(code="HTTP_503", message="503 Service Unavailable")
 )
@@ -88,6 +90,21 @@ def _answers(driver: Driver, *answers: Any) -> None:
 def once_succeeds(driver: Driver) -> str:
     job_id = made(driver, schedule=ONCE)
     driver.run_until(NOW + 20)
+    return job_id
+
+
+def once_with_a_long_result(driver: Driver) -> str:
+    _answers(driver, LONG)
+    return once_succeeds(driver)
+
+
+def once_and_by_hand(driver: Driver) -> str:
+    """The run by hand takes the place in which the row keeps the first run's execution."""
+    job_id = once_succeeds(driver)
+    key = IdempotencyKey("alice POST execute", "k2", "hash")
+    driver.run_until(NOW + 300)
+    repeated(driver, lambda: execute_job(driver.services, SCHEDULER, job_id, key=key))
+    driver.run_until(NOW + 330)
     return job_id
 
 
@@ -157,6 +174,28 @@ def overlapping(policy: str) -> Callable[[Driver], str]:
         return job_id
 
     return run
+
+
+def circuit_opens(driver: Driver) -> str:
+    """Two failures, then a probe that succeeds."""
+    _answers(driver, lambda invocation: FAILED if invocation.attempt < 3 else OK)
+    breaker = {"failureThreshold": 2, "openSeconds": 20}
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, circuitBreaker=breaker)
+    driver.run_until(NOW + 80)
+    return job_id
+
+
+def concurrency_waits(driver: Driver) -> str:
+    """Another job holds the one slot of the key while this one comes due."""
+    key = {"concurrencyKey": "database", "maxConcurrency": 1}
+    earlier = make_document(schedule={"type": "once", "at": "2027-01-15T08:00:05Z"}, **key)
+    draft = JobDraft(document=earlier, payload="{}", enabled=True)
+    idempotency = IdempotencyKey("alice POST /v1/jobs", "holder", "hash")
+    repeated(driver, lambda: create_job(driver.services, SCHEDULER, draft, key=idempotency))
+    _answers(driver, _long_call(driver, 20))
+    job_id = made(driver, schedule=ONCE, **key)
+    driver.run_until(NOW + 60)
+    return job_id
 
 
 def pause_and_resume(driver: Driver) -> str:
@@ -232,6 +271,15 @@ def cancel_one_execution(driver: Driver) -> str:
     return job_id
 
 
+def cancel_the_only_execution(driver: Driver) -> str:
+    def answer(invocation: Invocation) -> TargetAnswer:
+        repeated(driver, lambda: cancel_execution(driver.services, SCHEDULER, invocation.execution_id))
+        return OK
+
+    _answers(driver, answer, OK)
+    return once_succeeds(driver)
+
+
 def delete_scheduled(driver: Driver) -> str:
     job_id = made(driver, schedule=MINUTELY)
     driver.run_until(NOW + 70)
@@ -276,6 +324,8 @@ DONE, DEAD, OFF, SKIPPED = "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"
 
 FLOWS = [
     Flow("once", once_succeeds, JobStatus.COMPLETED, {10: DONE}),
+    Flow("once-with-a-long-result", once_with_a_long_result, JobStatus.COMPLETED, {10: DONE}),
+    Flow("once-and-by-hand", once_and_by_hand, JobStatus.COMPLETED, {10: DONE}, manual=(DONE,)),
     Flow("orchestrated", orchestrated, JobStatus.COMPLETED, {10: DONE}),
     Flow("orchestrated-retried", orchestrated_retries, JobStatus.COMPLETED, {10: DONE}),
     Flow("worker", worker, JobStatus.COMPLETED, {10: DONE}),
@@ -289,6 +339,8 @@ FLOWS = [
     Flow("overlap-skip", overlapping("skip"), JobStatus.COMPLETED, {60: DONE, 120: SKIPPED, 180: DONE, 240: DONE}),
     Flow("overlap-allow", overlapping("allow"), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE}),
     Flow("overlap-queue", overlapping("queue"), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE}),
+    Flow("circuit-opens", circuit_opens, JobStatus.COMPLETED, {10: DONE}),
+    Flow("concurrency-waits", concurrency_waits, JobStatus.COMPLETED, {10: DONE}),
     Flow("pause-and-resume", pause_and_resume, JobStatus.COMPLETED, {60: DONE, 120: SKIPPED, 180: SKIPPED, 240: DONE}),
     Flow("new-schedule", new_schedule, JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 200: DONE}),
     Flow("manual-run", by_hand, JobStatus.PAUSED, manual=(DONE,)),
@@ -296,6 +348,7 @@ FLOWS = [
     Flow("cancel-waiting", cancel_waiting, JobStatus.CANCELLED, {10: OFF}),
     Flow("cancel-running", cancel_running, JobStatus.CANCELLED, {10: OFF}),
     Flow("cancel-one-execution", cancel_one_execution, JobStatus.COMPLETED, {60: OFF, 120: DONE}),
+    Flow("cancel-the-only-execution", cancel_the_only_execution, JobStatus.CANCELLED, {10: OFF}),
     Flow("delete", delete_scheduled, JobStatus.CANCELLED, {60: DONE}, after_a_death=OFF),
     Flow(
         "misfire-run-once",
@@ -309,7 +362,7 @@ FLOWS = [
 
 
 def rows_of(driver: Driver, job_id: str) -> list[Execution | SkippedSlots]:
-    return list(driver.services.history.list(job_id, limit=100, cursor=None).items)
+    return driver.history(job_id)
 
 
 def final_statuses(driver: Driver, job_id: str) -> dict[str, list[str]]:
@@ -346,8 +399,7 @@ def check_settled(driver: Driver, job_id: str) -> None:
 
 
 def first_start(driver: Driver, job_id: str, slot: str) -> float | None:
-    entry = driver.services.history.get(job_id, slot, 1)
-    return None if entry is None else entry.started_at
+    return next((one.started_at for one in driver.executions(job_id) if (one.slot_id, one.attempt) == (slot, 1)), None)
 
 
 def scheduled_lateness(driver: Driver, job_id: str) -> dict[int, float]:

@@ -29,6 +29,7 @@ from functions.usecases.services import Engine
 from functions.usecases.writing import Applied, ruled, send
 
 _LOOKS = 3
+_PUTS = 4
 _CANDIDATES = 10
 """Waiting jobs of a shard that a drain looks at, beyond those whose grant is under way."""
 
@@ -52,18 +53,17 @@ def take(engine: Engine, limit: Limit, job: Job, execution: str, *, since: int, 
     for _ in range(_LOOKS):
         now = int(engine.clock.now())
         held = {slot.index: slot for slot in engine.slots.held(limit.key) if slot.index < limit.most}
-        mine = next((slot for slot in held.values() if slot.holder == execution), None)
-        if mine is None:
-            if len(held) >= limit.most:
-                mine = _given_up(engine, list(held.values()), now)
-                if mine is None:
-                    return None
-            if _somebody_first(engine, limit.key, job, since):
+        old = next((slot for slot in held.values() if slot.holder == execution), None)
+        if old is None and _somebody_first(engine, limit.key, job, since):
+            return None
+        if old is None and len(held) >= limit.most:
+            old = _given_up(engine, list(held.values()), now)
+            if old is None:
                 return None
-        index = mine.index if mine is not None else _free(held.keys(), limit.most, execution)
-        slot = Slot(index=index, holder=execution, mark=engine.new_write_id(), at=now, until=until)
-        if engine.slots.take(limit.key, slot, instead_of=mine):
-            return Hold(limit.key, slot, anew=mine is None or mine.holder != execution)
+        for index in _free(held.keys(), limit.most, execution) if old is None else [old.index]:
+            slot = Slot(index=index, holder=execution, mark=engine.new_write_id(), at=now, until=until)
+            if engine.slots.take(limit.key, slot, instead_of=old):
+                return Hold(limit.key, slot, anew=old is None or old.holder != execution)
     return None
 
 
@@ -72,10 +72,11 @@ def _given_up(engine: Engine, held: list[Slot], now: int) -> Slot | None:
     return next((slot for slot in held if slot.until <= now and is_given_up(engine, slot.holder)), None)
 
 
-def _free(taken: Collection[int], most: int, execution: str) -> int:
-    """A free slot, not the same one for everybody who looks at the same time."""
+def _free(taken: Collection[int], most: int, execution: str) -> list[int]:
+    """Free slots to try: the lowest, since a smaller limit sees those only; where others take them in the same
+    instant, another one for each."""
     free = [index for index in range(most) if index not in taken]
-    return free[zlib.crc32(execution.encode()) % len(free)]
+    return [*free[:2], *(free[zlib.crc32(execution.encode()) % len(free) :])][:_PUTS]
 
 
 def _somebody_first(engine: Engine, key: str, job: Job, since: int) -> bool:

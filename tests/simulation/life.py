@@ -100,6 +100,8 @@ class Life:
     faults: list[float] = field(default_factory=list)
     wakes: list[Wake] = field(default_factory=list)
     versions: list[tuple[float, Job]] = field(default_factory=list)
+    kept: dict[tuple[str, int], Execution] = field(default_factory=dict)
+    """Executions that ended in the row alone."""
     ended: dict[str, Execution] = field(default_factory=dict)
     """Slot to the final execution that the row followed or will."""
     quarantined: bool = False

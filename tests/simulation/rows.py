@@ -91,6 +91,7 @@ def check_step(life: Life, before: Job, row: Job, actor: Actor, now: float, *, r
     )
     must(before.deleted_at is None or row.deleted_at is not None, "deleted is final", life, row)
     must(row.cancelled or not before.cancelled, "cancelled is final", life, row)
+    must(before.lean or not row.lean, "the leave to end lean does not come back", life, row)
     if actor.kind != "caller":
         same = (before.paused, before.cancelled, before.revision, before.definition_row)
         must(
