@@ -17,6 +17,7 @@ from functions.domain.job import ActiveRun, Job, RunState
 from tests.e2e.letters import Letters
 from tests.e2e.mutants import OUTPUTS
 from tests.e2e.people import People
+from tests.e2e.smoke_work import WORK_CHECKS, reports_progress
 from tests.e2e.stack import Api, Aws, Stack, job_body, once, unique, until
 from tests.e2e.subscriber import Subscriber
 from tests.e2e.target import Endpoint
@@ -437,6 +438,8 @@ def retries(delay: float) -> dict[str, Any]:
 Check = Callable[[Smoke], None]
 
 CHECKS: dict[str, dict[str, Check]] = {
+    "poll": WORK_CHECKS,
+    "jobs": {"ReportProgress": reports_progress},
     "api": {
         "ReadJob": Smoke.reads,
         "ReadListedJobs": Smoke.lists,
@@ -510,7 +513,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "PutEvents": Smoke.tells_an_end,
         "KeepUnreadable": Smoke.keeps_the_unreadable_of_jobs,
     },
-    "jobs": {},
 }
 """The check that a grant's removal must fail, by function and name in infra.grants."""
 
