@@ -6,23 +6,8 @@ underscores are those of docs/protocol.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-SIMULATION = "simulation"
-
-
-@dataclass(frozen=True)
-class Mutant:
-    name: str
-    what: str
-    edits: tuple[tuple[str, str, str], ...]
-    """(module path below functions/, text, replacement)."""
-    by: str = SIMULATION
-
-
-def m(name: str, what: str, *edits: tuple[str, str, str], by: str = SIMULATION) -> Mutant:
-    return Mutant(name, what, edits, by)
-
+from tests.simulation.mutant import Mutant, m
+from tests.simulation.mutants_work import WORK_MUTANTS
 
 NAMED = """
             names = {NAMES}
@@ -61,7 +46,7 @@ def named(*reasons: str) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-MUTANTS = [
+MUTANTS: list[Mutant] = [
     # --- docs/protocol.md ---
     m(
         "start_keeps_att",
@@ -211,15 +196,14 @@ MUTANTS = [
             "        recorded = replace(recorded, next_retry_at=int(engine.clock.now()) + 9)\n"
             "    if recorded is None:\n",
         ),
-        ("usecases/sweep.py", "import dataclass, field\n", "import dataclass, field, replace\n"),
     ),
     m(
         "sweep_no_history",
         "the sweep takes an attempt as lost without asking history",
         (
             "usecases/sweep.py",
-            "    return engine.history.record(judged_lost(",
-            "    return _recorded(engine, judged_lost(",
+            "engine.history.record(_given_up(",
+            "_recorded(engine, _given_up(",
         ),
         (
             "usecases/sweep.py",
@@ -377,8 +361,8 @@ MUTANTS = [
         "the next slot is left to the sweep",
         (
             "domain/dispatch.py",
-            'reason="STARTED", flush=flush, hints=next_hint(row), starts',
-            'reason="STARTED", flush=flush, starts',
+            "    hints = (*next_hint(row), *_deadline_hint(row, slot_id(slot)))",
+            "    hints = _deadline_hint(row, slot_id(slot))",
         ),
     ),
     m(
@@ -720,6 +704,7 @@ MUTANTS = [
         ),
     ),
 ]
+MUTANTS += WORK_MUTANTS
 
 EXCLUDED = {
     "defer_after_claim": "there is no deferral yet but the brake's, which is decided in the start's own write",
