@@ -58,7 +58,7 @@ WORK_MUTANTS: list[Mutant] = [
         "lease shortened",
         "a heartbeat sets the lease even where it would end sooner",
         ("domain/claims.py", "    if lease <= run.lease_expires_at:\n        return Held(job)\n", ""),
-        by=STORIES,
+        by=CLAIMS,
     ),
     m(
         "claim of what is taken",
