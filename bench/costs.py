@@ -136,7 +136,7 @@ def beside(costs: Sequence[ShapeCost]) -> list[Beside]:
     return [
         Beside(
             what="lifecycle events",
-            counted=f"{told.events} events, {told.reads} read of history, {told.writes} records of the stream a job; "
+            counted=f"{told.events} events, {told.reads} reads of history, {told.writes} records of the stream a job; "
             "an invocation gets as many records as the fill",
             by_fill={fill: told.dollars(fill) for fill in at_once},
         ),

@@ -11,13 +11,14 @@ from bench.prices import EVENTS, LAMBDA_GB_SECOND, LAMBDA_REQUEST, MILLION, READ
 from functions.domain.commands import new_job
 from functions.domain.definition import Definition
 from functions.domain.dispatch import decide_hint
-from functions.domain.ending import decide_end, judge
-from functions.domain.events import Attempt, Change, ended_attempts, events_of
+from functions.domain.ending import judge
+from functions.domain.events import Change, events_of, in_history
 from functions.domain.execution import ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
 from functions.domain.instants import rfc3339
 from functions.domain.job_type import TypeConfig
+from functions.domain.lean import decide_lean_end
 from functions.domain.outcome import TargetAnswer
 
 if TYPE_CHECKING:
@@ -63,15 +64,13 @@ def told_of_a_success() -> Told:
     slot = slot_id(NOW)
     start = decide_hint(rows[0], Hint("job", slot, 1), now=NOW, write_id="w2")
     rows.append(replace(start.job, seq=2))  # type: ignore[union-attr]  # due now: it starts
-    run = rows[1].runs[slot]
     answer = TargetAnswer(status=ExecutionStatus.COMPLETED)
     execution = judge(rows[1], slot, answer, before=(), now=NOW + 1, write_id="w3", uniform=lambda low, _: low)
-    end = decide_end(rows[1], execution, fence=run.fence, now=NOW + 1)
-    rows.append(replace(end.job, seq=3))  # type: ignore[union-attr]  # its own fence: it ends
+    end = decide_lean_end(rows[1], execution, now=NOW + 1, write_id="w3")
+    rows.append(replace(end.job, seq=3))  # type: ignore[union-attr]  # its own leave: it ends
     changes = [Change(before=old, after=new, at=NOW) for old, new in zip([None, *rows], rows, strict=False)]
-    history = {Attempt(slot, 1): execution}
     return Told(
         writes=len(changes),
-        events=sum(len(events_of(change, history)) for change in changes),
-        reads=sum(len(ended_attempts(change)) for change in changes),
+        events=sum(len(events_of(change, {})) for change in changes),
+        reads=sum(len(in_history(change)) for change in changes),
     )

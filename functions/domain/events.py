@@ -99,10 +99,17 @@ def ended_attempts(change: Change) -> tuple[Attempt, ...]:
     return (*ended, *(() if passed is None else (Attempt(passed.slot_id, passed.attempt),)))
 
 
+def in_history(change: Change) -> tuple[Attempt, ...]:
+    """Of `ended_attempts`, those whose end is not in the row itself (a lean end)."""
+    last = change.after.last_run
+    kept = None if last is None or last.ended_by is None else (last.slot_id, last.attempt)
+    return tuple(ended for ended in ended_attempts(change) if ended != kept)
+
+
 def events_of(change: Change, history: Mapping[Attempt, Execution]) -> tuple[LifecycleEvent, ...]:
     """The events of one write, in their order.
 
-    `history` has the rows of `ended_attempts`; one that is not there ended as the job's `last_run` says.
+    `history` has the rows of `in_history`; what is not there ended as the job's `last_run` says.
     """
     after = change.after
     told = [*_created(change)] if change.before is None else [*_changed(change.before, change, history)]
@@ -222,7 +229,7 @@ def _outcome(after: Job, ended: Attempt, row: Execution | None, at: float) -> tu
         return outcome.get(row.status, Outcome.PERMANENTLY_FAILED), code, row.completed_at
     last = after.last_run
     if last is not None and (last.slot_id, last.attempt) == ended:
-        return last.outcome, last.error_code, last.ended_at
+        return last.outcome, last.error_code, last.ended_at if last.completed_at is None else last.completed_at
     return Outcome.CANCELLED if after.cancelled else Outcome.PERMANENTLY_FAILED, None, at
 
 

@@ -56,7 +56,8 @@ class Limits:
             held = concurrency.take(self._engine, limit, row, execution_id(*key), since=since, until=until)
             if held is None:
                 return Drop("CONCURRENCY_LIMIT")
-            if held.anew or limit.key in self._taken:
+            mine = self._taken.get(limit.key)
+            if held.renewed is None or (mine is not None and mine.slot.mark == held.renewed):
                 self._taken[limit.key] = held
             names.append(held.name)
         return with_holds(claim, key.slot_id, tuple(names))

@@ -40,8 +40,8 @@ class Hold:
 
     key: str
     slot: Slot
-    anew: bool
-    """Nobody had written this attempt down before."""
+    renewed: str | None
+    """Mark of the slot that this attempt had before; None where nobody had written it down."""
 
     @property
     def name(self) -> str:
@@ -57,19 +57,21 @@ def take(engine: Engine, limit: Limit, job: Job, execution: str, *, since: int, 
         if old is None and _somebody_first(engine, limit.key, job, since):
             return None
         if old is None and len(held) >= limit.most:
-            old = _given_up(engine, list(held.values()), now)
+            old = _given_up(engine, limit.key, list(held.values()), now)
             if old is None:
                 return None
         for index in _free(held.keys(), limit.most, execution) if old is None else [old.index]:
             slot = Slot(index=index, holder=execution, mark=engine.new_write_id(), at=now, until=until)
             if engine.slots.take(limit.key, slot, instead_of=old):
-                return Hold(limit.key, slot, anew=old is None or old.holder != execution)
+                before = old.mark if old is not None and old.holder == execution else None
+                return Hold(limit.key, slot, renewed=before)
     return None
 
 
-def _given_up(engine: Engine, held: list[Slot], now: int) -> Slot | None:
+def _given_up(engine: Engine, key: str, held: list[Slot], now: int) -> Slot | None:
     """A slot whose time is over and whose holder does not run."""
-    return next((slot for slot in held if slot.until <= now and is_given_up(engine, slot.holder)), None)
+    over = (slot for slot in held if slot.until <= now)
+    return next((slot for slot in over if is_given_up(engine, slot.holder, hold(key, slot.index))), None)
 
 
 def _free(taken: Collection[int], most: int, execution: str) -> list[int]:
@@ -150,7 +152,7 @@ def _settled(engine: Engine, key: str, now: int, *, thorough: bool) -> dict[int,
     held = {}
     for slot in engine.slots.held(key):
         suspect = slot.until <= now or (thorough and slot.at + UNPROVEN_SECONDS <= now and not _is_grant(slot))
-        if suspect and is_given_up(engine, slot.holder):
+        if suspect and is_given_up(engine, slot.holder, hold(key, slot.index)):
             engine.slots.free(key, slot.index, holder=slot.holder, mark=slot.mark)
         else:
             held[slot.index] = slot

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from functions.domain.errors import CorruptDefinitionError
-from functions.domain.events import Attempt, Change, LifecycleEvent, ended_attempts, events_of
+from functions.domain.events import Attempt, Change, LifecycleEvent, events_of, in_history
 from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.lean import kept_execution
@@ -106,7 +106,7 @@ def _events(announcer: Announcer, change: Change | CircuitChange | WorkerRegiste
 
 def _of_job(announcer: Announcer, change: Change) -> tuple[LifecycleEvent, ...]:
     history = {}
-    for ended in ended_attempts(change):
+    for ended in in_history(change):
         row = _recorded(announcer.history, change.after, ended)
         if row is not None:
             history[ended] = row

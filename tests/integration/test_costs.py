@@ -10,6 +10,7 @@ import pytest
 from bench.shapes import AT_ONCE, CRON, FILLS, IN_TWO_HOURS, WITH_RETRIES, Shape, count_shapes, idle_tick
 from bench.sweep_reads import measure_sweep
 from bench.usage import Usage, usage_of
+from functions.adapters.dynamodb_keys import SHARDS
 
 LIMITS = 0.01
 """A write unit a request of 100 jobs."""
@@ -79,7 +80,7 @@ def test_an_idle_tick_reads_the_index_and_counts_the_queues() -> None:
     tick = usage_of(idle_tick())
 
     assert tick.write_units == 0
-    assert tick.read_units <= 4  # Eight shards, half a unit each.
+    assert tick.read_units <= SHARDS / 2  # Half a unit each.
     assert tick.sqs_requests <= 3
 
 

@@ -97,6 +97,18 @@ class SimCircuits(InMemoryCircuits):
     def get(self, key: str) -> Circuit:
         return self._world.look("circuits.get", lambda: super(SimCircuits, self).get(key))
 
+    def save(self, read: Circuit, new: Circuit, *, now: float) -> Circuit:
+        world = self._world
+
+        def apply() -> Circuit:
+            before = self.rows.get(read.key)
+            stored = self._put(read, new)
+            if stored is not before:
+                world.judge.changed(stored, world.actor)
+            return stored
+
+        return self.faults.run("circuits.save", apply)
+
 
 class SimSlots(InMemorySlots):
     def __init__(self, world: World) -> None:
@@ -105,6 +117,16 @@ class SimSlots(InMemorySlots):
 
     def held(self, key: str) -> Sequence[Slot]:
         return self._world.look("slots.held", lambda: super(SimSlots, self).held(key))
+
+    def take(self, key: str, slot: Slot, *, instead_of: Slot | None) -> bool:
+        taken = super().take(key, slot, instead_of=instead_of)
+        world = self._world
+        world.note(f"    {world.actor.key} {'takes' if taken else 'is refused'} {key}#{slot.index} {slot.mark}")
+        return taken
+
+    def free(self, key: str, index: int, *, holder: str, mark: str | None = None) -> None:
+        super().free(key, index, holder=holder, mark=mark)
+        self._world.note(f"    {self._world.actor.key} frees {key}#{index} {mark}")
 
 
 class SimHistory(InMemoryHistory):
@@ -243,14 +265,18 @@ class SimTargets:
             )
         else:
             world.wait(seconds)
-            answer = self._answer(sort, choose)
+            host = str(target.get("url", "")).removeprefix("https://").split(".")[0]
+            answer = self._answer(sort, choose, down=world.is_on(f"{host} down"))
         if world.meets("dies in the call", actor, nature.faults):
             raise Crash("in the call")
         world.judge.answered(invocation, answer, actor)
         return answer
 
-    def _answer(self, sort: float, choose: random.Random) -> TargetAnswer:
+    def _answer(self, sort: float, choose: random.Random, *, down: bool) -> TargetAnswer:
         nature, other = self._world.nature, choose.random()
+        if down:
+            error = ExecutionError(code="HTTP_503", message="503 Service Unavailable")
+            return TargetAnswer(status=ExecutionStatus.FAILED, error=error)
         if sort > nature.hangs + nature.fails:
             return TargetAnswer(status=ExecutionStatus.COMPLETED, result=RESULTS[int(other * len(RESULTS))])
         if other < 0.1:

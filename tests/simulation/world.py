@@ -28,6 +28,7 @@ from tests.fakes import (
 from tests.faults import Crash
 from tests.machine import walk
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
+from tests.simulation.kinds import TYPES
 from tests.simulation.ports import (
     ActorClock,
     SimCircuits,
@@ -84,6 +85,8 @@ class World:
         self.workers = InMemoryWorkers(faults=StepFaults(self))
         self.retry_configs = InMemoryRetryConfigs(faults=StepFaults(self))
         self.types = FakeJobTypes(self.retry_configs)
+        for name, config in TYPES.items():
+            self.types.put(name, **config)
         self.workflows = SimWorkflows(self)
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, ended_attempts, events_of
+from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, ended_attempts, events_of, in_history
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import execution_id, slot_id
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
@@ -86,6 +86,17 @@ def test_a_success_without_a_row_in_history_is_told_by_the_last_run() -> None:
     [event] = told(before, replace(before, runs=NOTHING, last_run=last_run(Outcome.COMPLETED)))
 
     assert (event.type, event.time) == (EventType.COMPLETED, LATER)
+
+
+def test_a_lean_end_is_told_by_the_row_alone() -> None:
+    before = make_job(runs=running())
+    kept = last_run(Outcome.COMPLETED, completed_at=NOW + 0.75, started_at=NOW + 0.25, ended_by="w")
+    after = replace(before, runs=NOTHING, last_run=kept)
+
+    assert in_history(Change(before=before, after=after, at=LATER)) == ()
+    [event] = told(before, after)
+
+    assert (event.type, event.time) == (EventType.COMPLETED, NOW + 0.75)
 
 
 def test_a_failure_that_is_retried_says_when() -> None:
