@@ -691,16 +691,14 @@ class InMemoryCircuits:
             return self.rows.get(key, Circuit(key=key))
 
     def save(self, read: Circuit, new: Circuit, *, now: float) -> Circuit:
-        saved = dataclasses.replace(new, seq=read.seq + 1)
+        return self.faults.run("circuits.save", lambda: self._put(read, new))
 
-        def apply() -> Circuit:
-            with self._lock:
-                stored = self.rows.get(read.key, Circuit(key=read.key))
-                if stored.seq == read.seq:
-                    self.rows[read.key] = stored = saved
-                return stored
-
-        return self.faults.run("circuits.save", apply)
+    def _put(self, read: Circuit, new: Circuit) -> Circuit:
+        with self._lock:
+            stored = self.rows.get(read.key, Circuit(key=read.key))
+            if stored.seq == read.seq:
+                self.rows[read.key] = stored = dataclasses.replace(new, seq=read.seq + 1)
+            return stored
 
     def list(self, *, limit: int, cursor: str | None) -> Page[Circuit]:
         after = "" if cursor is None else read_cursor(cursor, scope="circuits")

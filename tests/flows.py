@@ -24,6 +24,7 @@ from functions.usecases.actions import (
 from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW, make_document
+from tests.working import FlowWorker, LateReports
 
 LEASE = 60 + 15
 PROMISE = LEASE + 120
@@ -175,6 +176,28 @@ def overlapping(policy: str) -> Callable[[Driver], str]:
     return run
 
 
+def circuit_opens(driver: Driver) -> str:
+    """Two failures, then a probe that succeeds."""
+    _answers(driver, lambda invocation: FAILED if invocation.attempt < 3 else OK)
+    breaker = {"failureThreshold": 2, "openSeconds": 20}
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, circuitBreaker=breaker)
+    driver.run_until(NOW + 80)
+    return job_id
+
+
+def concurrency_waits(driver: Driver) -> str:
+    """Another job holds the one slot of the key while this one comes due."""
+    key = {"concurrencyKey": "database", "maxConcurrency": 1}
+    earlier = make_document(schedule={"type": "once", "at": "2027-01-15T08:00:05Z"}, **key)
+    draft = JobDraft(document=earlier, payload="{}", enabled=True)
+    idempotency = IdempotencyKey("alice POST /v1/jobs", "holder", "hash")
+    repeated(driver, lambda: create_job(driver.services, SCHEDULER, draft, key=idempotency))
+    _answers(driver, _long_call(driver, 20))
+    job_id = made(driver, schedule=ONCE, **key)
+    driver.run_until(NOW + 60)
+    return job_id
+
+
 def pause_and_resume(driver: Driver) -> str:
     job_id = made(driver, schedule=MINUTELY, maxRuns=2)
     driver.run_until(NOW + 70)
@@ -277,6 +300,26 @@ def outage(misfire: str, max_runs: int) -> Callable[[Driver], str]:
     return run
 
 
+def worker(driver: Driver) -> str:
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, target={"type": "worker", "queue": "reports"})
+    FlowWorker(driver, repeated, [FAILED, OK]).work_until(NOW + 600)
+    return job_id
+
+
+def callback(driver: Driver) -> str:
+    target = LateReports(driver, repeated, [FAILED, OK])
+    _answers(driver, target.accept)
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, completion="callback")
+    target.report_until(NOW + 600)
+    return job_id
+
+
+def callback_that_never_comes(driver: Driver) -> str:
+    job_id = made(driver, schedule=ONCE, retryConfig={**NO_JITTER, "maxRetries": 1}, completion="callback")
+    driver.run_until(NOW + 200)
+    return job_id
+
+
 DONE, DEAD, OFF, SKIPPED = "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"
 
 FLOWS = [
@@ -285,6 +328,9 @@ FLOWS = [
     Flow("once-and-by-hand", once_and_by_hand, JobStatus.COMPLETED, {10: DONE}, manual=(DONE,)),
     Flow("orchestrated", orchestrated, JobStatus.COMPLETED, {10: DONE}),
     Flow("orchestrated-retried", orchestrated_retries, JobStatus.COMPLETED, {10: DONE}),
+    Flow("worker", worker, JobStatus.COMPLETED, {10: DONE}),
+    Flow("callback", callback, JobStatus.COMPLETED, {10: DONE}),
+    Flow("callback-that-never-comes", callback_that_never_comes, JobStatus.FAILED, {10: "TIMED_OUT"}),
     Flow("once-with-a-big-definition", big_definition, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-retried-twice", once_retries, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-failed-for-good", once_fails, JobStatus.FAILED, {10: DEAD}),
@@ -293,6 +339,8 @@ FLOWS = [
     Flow("overlap-skip", overlapping("skip"), JobStatus.COMPLETED, {60: DONE, 120: SKIPPED, 180: DONE, 240: DONE}),
     Flow("overlap-allow", overlapping("allow"), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE}),
     Flow("overlap-queue", overlapping("queue"), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE}),
+    Flow("circuit-opens", circuit_opens, JobStatus.COMPLETED, {10: DONE}),
+    Flow("concurrency-waits", concurrency_waits, JobStatus.COMPLETED, {10: DONE}),
     Flow("pause-and-resume", pause_and_resume, JobStatus.COMPLETED, {60: DONE, 120: SKIPPED, 180: SKIPPED, 240: DONE}),
     Flow("new-schedule", new_schedule, JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 200: DONE}),
     Flow("manual-run", by_hand, JobStatus.PAUSED, manual=(DONE,)),

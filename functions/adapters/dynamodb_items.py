@@ -126,6 +126,7 @@ _RUN_FIELDS = (
     _Field("deferrals", "dn", _INT, 0),
     _Field("deferred_for", "dr", _TEXT),
     _Field("deferred_at", "ds", _INT),
+    _Field("looked_at", "lk", _INT),
     _Field("holds", "sl", _TEXTS, ()),
     _Field("worker_id", "w", _TEXT),
     _Field("deadline_at", "dl", _INT),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from functions.domain.decision import Write, with_run
 from functions.domain.definition import Priority
-from functions.domain.ids import execution_id
+from functions.domain.ids import execution_id, is_manual, parse_execution_id, slot_instant
 from functions.domain.job import ActiveRun, Job, RunState
 
 GRANT_SECONDS = 60
@@ -82,6 +82,17 @@ def with_holds(write: Write, slot: str, holds: tuple[str, ...]) -> Write:
         return write
     run = replace(write.job.runs[slot], holds=holds)
     return replace(write, job=with_run(write.job, slot, run))
+
+
+def is_unused(job: Job | None, execution: str, held: str) -> bool:
+    """Whether the row shows that the execution will not start on this slot: it has started on others, or is over."""
+    key = parse_execution_id(execution)
+    if job is None or key is None:
+        return False
+    run = job.runs.get(key.slot_id)
+    if run is None:
+        return is_manual(key.slot_id) or (job.last_slot is not None and slot_instant(key.slot_id) <= job.last_slot)
+    return run.attempt > key.attempt or (run.attempt == key.attempt and held not in run.holds)
 
 
 class Ended(NamedTuple):

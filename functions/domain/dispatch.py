@@ -260,6 +260,7 @@ def _defer(job: Job, slot: str, run: ActiveRun, deferral: Deferral, *, now: floa
         run,
         due_at=deferral.until,
         waits_for=deferral.waits_for,
+        looked_at=None,
         deferrals=run.deferrals + 1,
         deferred_for=deferral.reason,
         deferred_at=int(now) if run.deferred_at is None else run.deferred_at,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from functions.domain.definition import Definition, Priority
@@ -87,6 +87,8 @@ class ActiveRun:
     """Why it was put off last."""
     deferred_at: int | None = None
     """When it was put off first."""
+    looked_at: int | None = None
+    """When the sweep looked last at a run that waits for others."""
     holds: tuple[str, ...] = ()
     """The concurrency slots that the running attempt holds, `<key>#<index>` each."""
     worker_id: str | None = None
@@ -95,11 +97,20 @@ class ActiveRun:
     """When a running attempt that waits for a report times out; None where whoever called the target keeps the time."""
 
     def look_at(self, now: int) -> int:
-        """When somebody must look at this WAITING run: soon after its hint, or again and again while others hold it."""
+        """When somebody must look at this WAITING run: soon after its hint, or again and again while others hold it.
+
+        Counted from the last look and not from `now`: a row that is written often is looked at, too.
+        """
         if self.waits_for is None:
             return (self.due_at or now) + HINT_SLACK
-        waited = now - (self.deferred_at or now)
-        return now + min(max(waited, WAIT_LOOK), WAIT_LOOK_MAX)
+        began = now if self.due_at is None else self.due_at
+        last = began if self.looked_at is None else self.looked_at
+        return last + min(max(last - began, WAIT_LOOK), WAIT_LOOK_MAX)
+
+    def looked(self, now: int) -> ActiveRun:
+        """The run after somebody has looked at it, if its time had come."""
+        due = self.state is RunState.WAITING and self.waits_for is not None and self.look_at(now) <= now
+        return replace(self, looked_at=now) if due else self
 
     @property
     def current_attempt(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from functions.domain.decision import (
     Drop,
@@ -69,12 +70,13 @@ def decide_visit(  # noqa: PLR0911 - a line a decision
         return Drop("WATCHED" if early else "BACKLOG")
     if due and job.wakes >= MAX_WAKES:
         return Quarantine(tuple((hint.slot_id, _run_of(job, hint.slot_id)) for hint in due))
+    row = _looked(job, instant) if feeding else job
     if due:
         wait = min(WAKE_BACKOFF * 2**job.wakes, WAKE_BACKOFF_MAX)
-        rest = _bound_of_what_is_not_due(job, {hint.slot_id for hint in due}, instant)
+        rest = _bound_of_what_is_not_due(row, {hint.slot_id for hint in due}, instant)
         at = instant + wait if rest is None else min(instant + wait, rest)
-        return Write(job=replace(job, attention_at=at, wakes=job.wakes + 1), reason="WOKEN", hints=due)
-    settled = replace(job, wakes=0, attention_at=job.bound(instant))
+        return Write(job=replace(row, attention_at=at, wakes=job.wakes + 1), reason="WOKEN", hints=due)
+    settled = replace(row, wakes=0, attention_at=row.bound(instant))
     if job.gap is not None and _only_the_gap(job, instant):
         return Write(job=with_attention(replace(job, gap=None, wakes=0), instant), reason="GAP", flush=job.gap)
     return Drop("WATCHED") if settled == job else Write(job=settled, reason="WATCHED")
@@ -130,6 +132,12 @@ def is_still_due(job: Job, slot: str, run: ActiveRun) -> bool:
 
 def _is_next(job: Job, slot: str) -> bool:
     return job.next_slot is not None and slot == slot_id(job.next_slot)
+
+
+def _looked(job: Job, now: int) -> Job:
+    """The row after those who wait for others were looked after."""
+    runs = {slot: run.looked(now) for slot, run in job.runs.items()}
+    return job if runs == dict(job.runs) else replace(job, runs=MappingProxyType(runs))
 
 
 def _waits_for_others(job: Job, slot: str) -> bool:

@@ -26,6 +26,7 @@ from functions.domain.job import Job, RunState
 from functions.domain.lean import has_lean_run, may_end_lean
 from functions.domain.path import PathKind, path_of
 from functions.domain.step import step_of
+from functions.usecases import concurrency
 from functions.usecases.executor import follow
 from functions.usecases.history import recorded_execution
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
@@ -187,6 +188,7 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
         disarm_replaced(services, decided)
         for slot in decided.before.runs:
             _stop(services, decided.before, slot)
+        concurrency.after_write(services, decided)
         cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
         return cleared.job if isinstance(cleared, Applied) else decided.job
     raise UnavailableError("The job changed while it was being cancelled: try again.")
@@ -229,10 +231,25 @@ def cancel_execution(services: Services, caller: Caller, execution_id: str) -> E
             write_id=services.new_write_id(),
         )
     )
-    follow(services, job, stored, fence=run.fence)
-    if stored.status is ExecutionStatus.CANCELLED:
+    job = _follow_to_its_end(services, job, stored)
+    if stored.status is ExecutionStatus.CANCELLED and key.slot_id in job.runs:
         _stop(services, job, key.slot_id)
     return _ended_already(stored, execution_id)
+
+
+def _follow_to_its_end(services: Services, job: Job, stored: Execution) -> Job:
+    """Let the row follow, also where the attempt that was to be cancelled has started since the row was read.
+
+    Returns the row that the last try began with.
+    """
+    for _ in range(TRIES):
+        run = job.runs.get(stored.slot_id)
+        if run is None or run.current_attempt != stored.attempt:
+            break
+        if follow(services, job, stored, fence=run.fence) is not job:
+            break
+        job = services.jobs.get(job.id) or job
+    return job
 
 
 def _stop(services: Services, job: Job, slot: str) -> None:

@@ -29,6 +29,7 @@ from functions.usecases.services import Engine
 from functions.usecases.writing import Applied, ruled, send
 
 _LOOKS = 3
+_PUTS = 4
 _CANDIDATES = 10
 """Waiting jobs of a shard that a drain looks at, beyond those whose grant is under way."""
 
@@ -39,8 +40,8 @@ class Hold:
 
     key: str
     slot: Slot
-    anew: bool
-    """Nobody had written this attempt down before."""
+    renewed: str | None
+    """Mark of the slot that this attempt had before; None where nobody had written it down."""
 
     @property
     def name(self) -> str:
@@ -52,30 +53,32 @@ def take(engine: Engine, limit: Limit, job: Job, execution: str, *, since: int, 
     for _ in range(_LOOKS):
         now = int(engine.clock.now())
         held = {slot.index: slot for slot in engine.slots.held(limit.key) if slot.index < limit.most}
-        mine = next((slot for slot in held.values() if slot.holder == execution), None)
-        if mine is None:
-            if len(held) >= limit.most:
-                mine = _given_up(engine, list(held.values()), now)
-                if mine is None:
-                    return None
-            if _somebody_first(engine, limit.key, job, since):
+        old = next((slot for slot in held.values() if slot.holder == execution), None)
+        if old is None and _somebody_first(engine, limit.key, job, since):
+            return None
+        if old is None and len(held) >= limit.most:
+            old = _given_up(engine, limit.key, list(held.values()), now)
+            if old is None:
                 return None
-        index = mine.index if mine is not None else _free(held.keys(), limit.most, execution)
-        slot = Slot(index=index, holder=execution, mark=engine.new_write_id(), at=now, until=until)
-        if engine.slots.take(limit.key, slot, instead_of=mine):
-            return Hold(limit.key, slot, anew=mine is None or mine.holder != execution)
+        for index in _free(held.keys(), limit.most, execution) if old is None else [old.index]:
+            slot = Slot(index=index, holder=execution, mark=engine.new_write_id(), at=now, until=until)
+            if engine.slots.take(limit.key, slot, instead_of=old):
+                before = old.mark if old is not None and old.holder == execution else None
+                return Hold(limit.key, slot, renewed=before)
     return None
 
 
-def _given_up(engine: Engine, held: list[Slot], now: int) -> Slot | None:
+def _given_up(engine: Engine, key: str, held: list[Slot], now: int) -> Slot | None:
     """A slot whose time is over and whose holder does not run."""
-    return next((slot for slot in held if slot.until <= now and is_given_up(engine, slot.holder)), None)
+    over = (slot for slot in held if slot.until <= now)
+    return next((slot for slot in over if is_given_up(engine, slot.holder, hold(key, slot.index))), None)
 
 
-def _free(taken: Collection[int], most: int, execution: str) -> int:
-    """A free slot, not the same one for everybody who looks at the same time."""
+def _free(taken: Collection[int], most: int, execution: str) -> list[int]:
+    """Free slots to try: the lowest, since a smaller limit sees those only; where others take them in the same
+    instant, another one for each."""
     free = [index for index in range(most) if index not in taken]
-    return free[zlib.crc32(execution.encode()) % len(free)]
+    return [*free[:2], *(free[zlib.crc32(execution.encode()) % len(free) :])][:_PUTS]
 
 
 def _somebody_first(engine: Engine, key: str, job: Job, since: int) -> bool:
@@ -149,7 +152,7 @@ def _settled(engine: Engine, key: str, now: int, *, thorough: bool) -> dict[int,
     held = {}
     for slot in engine.slots.held(key):
         suspect = slot.until <= now or (thorough and slot.at + UNPROVEN_SECONDS <= now and not _is_grant(slot))
-        if suspect and is_given_up(engine, slot.holder):
+        if suspect and is_given_up(engine, slot.holder, hold(key, slot.index)):
             engine.slots.free(key, slot.index, holder=slot.holder, mark=slot.mark)
         else:
             held[slot.index] = slot

@@ -6,10 +6,11 @@ Asked by reads, for each try of the start's write anew (V12). A job that has nei
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from functions.domain.circuit import Circuit, CircuitPolicy, CircuitState, target_key
 from functions.domain.circuit_deferral import held_back
-from functions.domain.concurrency import HOLD_MARGIN, Limit, limits_of, with_holds
+from functions.domain.concurrency import HOLD_MARGIN, Limit, is_unused, limits_of, with_holds
 from functions.domain.decision import Decision, Deferral, Expired, Write
 from functions.domain.dispatch import decide_hint
 from functions.domain.hint import Hint
@@ -31,14 +32,18 @@ class Gates:
         self._executor = executor
         self._hint = hint
         self._holds: dict[str, Hold] = {}
+        """By name of the slot: what was written down for the attempt, with the mark of the last time."""
+        self._anew: set[str] = set()
+        """Names of those that nobody else has written down for it."""
         self._probe: Taken | None = None
         self._refused_by: Limit | None = None
+        self._seen: Job | None = None
 
     def decide(self, row: Job, mark: str) -> Decision:
         """As `decide_hint`, but what it would start has passed, or is put off."""
         now = self._executor.clock.now()
         decision = decide_hint(row, self._hint, now=now, write_id=mark)
-        self._refused_by = None
+        self._refused_by, self._seen = None, row
         if not isinstance(decision, Write) or decision.starts is None:
             return decision
         if row.defined.circuit is None and not limits_of(row):
@@ -54,15 +59,17 @@ class Gates:
         """Comes after the hints of the write, if there was one.
 
         What this process wrote down first is given back unless somebody else renewed it. What it renewed only, where
-        a write of its own has changed the row since: whoever was about to start on it is refused, and asks again.
+        nobody can be about to start on it: a write of its own has changed the row since, so that start is refused and
+        asks again; or the row shows that the attempt has started, on another slot, or is over.
         """
         applied = decision if isinstance(decision, Applied) else None
-        if applied is not None and applied.write.starts is not None:
-            return
-        if self._probe is not None and (applied is not None or self._probe.anew):
+        row = self._seen if applied is None else applied.job
+        started = applied is not None and applied.write.starts is not None
+        if self._probe is not None and not started and (applied is not None or self._probe.anew):
             circuits.give_back(self._executor, self._probe)
-        for held in self._holds.values():
-            if applied is not None or held.anew:
+        for name, held in self._holds.items():
+            unused = is_unused(row, held.slot.holder, name)
+            if unused or (not started and (applied is not None or name in self._anew)):
                 concurrency.give_back(self._executor, held)
                 concurrency.drain(self._executor, held.key, room=held.slot.index + 1)
         if self._refused_by is not None:
@@ -87,14 +94,25 @@ class Gates:
             if held is None:
                 self._refused_by = limit
                 return Deferral(reason=LIMITED, until=int(now), waits_for=limit.key)
-            self._holds[limit.key] = held
+            self._keep(held)
             names.append(held.name)
         if policy is not None and circuit is not None and circuit.open_until is not None:
             probe = circuits.take_probe(executor, circuit, execution, until=until)
             if isinstance(probe, Circuit):
                 return self._blocked(row, slot, probe, policy, now)
+            mine = self._probe
+            if probe is not None and mine is not None and mine.anew and probe.circuit.seq == mine.circuit.seq + 1:
+                probe = replace(probe, anew=True)
             self._probe = probe
         return tuple(names)
+
+    def _keep(self, held: Hold) -> None:
+        mine = self._holds.get(held.name)
+        if held.renewed is None or (held.name in self._anew and mine is not None and mine.slot.mark == held.renewed):
+            self._anew.add(held.name)
+        else:
+            self._anew.discard(held.name)
+        self._holds[held.name] = held
 
     def _blocked(self, row: Job, slot: str, circuit: Circuit, policy: CircuitPolicy, now: float) -> Deferral | Expired:
         return held_back(row, slot, circuit, policy, now=now, uniform=self._executor.uniform)

@@ -11,8 +11,10 @@ from functions.domain.visit import LEASE_GRACE
 from functions.usecases.services import Engine
 
 
-def is_given_up(engine: Engine, holder: str) -> bool:
+def is_given_up(engine: Engine, holder: str, place: str | None = None) -> bool:
     """Whether the execution does not run, and cannot start on what was written down for it before this call.
+
+    With the name of a slot as `place`, one that runs on others has given it up.
 
     A start names the `seq` it read before it took or renewed its lease; a row that is not running is written here
     once more, so a start under way is refused and asks again. A row that moved meanwhile is left for another time.
@@ -23,6 +25,8 @@ def is_given_up(engine: Engine, holder: str) -> bool:
         return True
     run = job.runs.get(key.slot_id)
     if run is not None and run.state is RunState.RUNNING and run.attempt == key.attempt:
+        if place is not None and place not in run.holds:
+            return True
         return (run.lease_expires_at or 0) + LEASE_GRACE <= engine.clock.now()
     try:
         engine.jobs.save(job, replace(job, write_id=engine.new_write_id()))

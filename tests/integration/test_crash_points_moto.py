@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
+from functions.adapters.dynamodb_slots import DynamoDbSlots
 from tests.driver import Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World
@@ -24,6 +26,8 @@ def driver_over(aws: Aws) -> Driver:
         World(clock=FakeClock(NOW)),
         jobs=DynamoDbJobs(aws.dynamodb, aws.jobs_table),
         history=DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=30),
+        circuits=DynamoDbCircuits(aws.dynamodb, aws.coordination_table),
+        slots=DynamoDbSlots(aws.dynamodb, aws.coordination_table),
     )
 
 
@@ -35,7 +39,7 @@ def test_a_death_after_any_write_is_repaired(flow: Flow, aws: Aws) -> None:
     undisturbed = driver_over(aws)
     job_id = flow.run(undisturbed)
     starts = scheduled_lateness(undisturbed, job_id)
-    delete_job(aws, job_id)
+    make_room(aws)
     for step in itertools.count(1):
         faults = Faults(crash_after=step)
         faults.watch(aws.dynamodb)
@@ -47,18 +51,15 @@ def test_a_death_after_any_write_is_repaired(flow: Flow, aws: Aws) -> None:
         check_repaired(
             driver, flow, job_id, starts=starts, where=f"{flow.name}, after {step}: {faults.steps[:step][-3:]}"
         )
-        delete_job(aws, job_id)
+        make_room(aws)
         if not crashed:
             assert step > 3
             break
 
 
-def delete_job(aws: Aws, job_id: str) -> None:
-    """Make room: the sweep of the next round sees its own job only."""
-    rows = aws.dynamodb.query(
-        TableName=aws.jobs_table,
-        KeyConditionExpression="jobId = :job",
-        ExpressionAttributeValues={":job": {"S": job_id}},
-    )["Items"]
-    for row in rows:
-        aws.dynamodb.delete_item(TableName=aws.jobs_table, Key={"jobId": row["jobId"], "S": row["S"]})
+def make_room(aws: Aws) -> None:
+    """The sweep of the next round sees its own jobs only, and its targets and keys are new."""
+    keys = {aws.jobs_table: ("jobId", "S"), aws.coordination_table: ("kind", "name")}
+    for table, names in keys.items():
+        for row in aws.dynamodb.scan(TableName=table)["Items"]:
+            aws.dynamodb.delete_item(TableName=table, Key={name: row[name] for name in names})

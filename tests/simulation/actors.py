@@ -20,7 +20,7 @@ class Actor:
 
     key: str
     kind: str
-    """consumer, sweep or caller."""
+    """consumer, sweep, machine or caller."""
     choose: random.Random
     skew: float
     began: float

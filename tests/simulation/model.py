@@ -14,8 +14,10 @@ from functions.domain.hint import Hint
 from functions.domain.ids import is_manual, slot_instant
 from functions.domain.job import Job, JobStatus, Outcome, RunState
 from functions.domain.outcome import Invocation, TargetAnswer
+from tests.simulation.kinds import rules_of
 from tests.simulation.life import Life, Violation, decided, delays, new_period, startable
 from tests.simulation.listening import Listening
+from tests.simulation.poison import check_poison
 from tests.simulation.punctuality import Punctuality
 from tests.simulation.refusals import refuses, shown
 from tests.simulation.rows import check_row, check_step, must
@@ -171,7 +173,7 @@ class Judge:
             must(key in life.succeeded, "a run is completed by its target's success", life, key)
             must(execution.final, "a success is final", life, key)
         elif execution.reason == "RETRY_WINDOW_OVER" and execution.started_at is None:
-            window = life.period.document.get("retryConfig", {}).get("retryWindowSeconds")
+            window = rules_of(life.period.document).get("retryWindowSeconds")
             over = window is not None and now + 2 >= slot_instant(slot) + window
             must(over or (len(life.versions) > 1 and window is None), "a window is over", life, (key, window))
         elif execution.error is not None and execution.error.code == "WORKER_LOST":
@@ -186,6 +188,8 @@ class Judge:
         lease = life.leases.get(key)
         must(lease is not None, "a lost attempt had a lease", life, key)
         assert lease is not None
+        if actor.kind == "machine":  # it sees its own function die
+            return
         must(now >= lease + GRACE - 2, "no attempt is lost before its lease is over", life, (key, lease, now))
         self.time.recovered(life, key, lease, now)
         must(actor.kind == "sweep", "the sweep finds lost attempts", life, (key, actor.key))
@@ -198,14 +202,14 @@ class Judge:
         limit = life.limits[execution.slot_id]
         lost = execution.error is not None and execution.error.code == "WORKER_LOST"
         must(execution.final == (at is None), "a retry has its instant", life, execution)
+        check_poison(life, execution, changed=self._changed_since(life, key))
         if execution.final:
             if reason == "RETRIES_EXHAUSTED":
                 must(execution.attempt >= limit, "all attempts are used", life, (key, limit))
             return
         assert at is not None
         must(execution.attempt < limit, "no retry beyond the limit", life, (key, limit))
-        config = life.period.document.get("retryConfig", {})
-        window = config.get("retryWindowSeconds")
+        window = rules_of(life.period.document).get("retryWindowSeconds")
         if lost or self._changed_since(life, key):
             return
         low, high = delays(life.period.document, execution.attempt, self._asked(life, key))

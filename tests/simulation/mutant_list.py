@@ -211,15 +211,14 @@ MUTANTS = [
             "        recorded = replace(recorded, next_retry_at=int(engine.clock.now()) + 9)\n"
             "    if recorded is None:\n",
         ),
-        ("usecases/sweep.py", "import dataclass, field\n", "import dataclass, field, replace\n"),
     ),
     m(
         "sweep_no_history",
         "the sweep takes an attempt as lost without asking history",
         (
             "usecases/sweep.py",
-            "    return engine.history.record(judged_lost(",
-            "    return _recorded(engine, judged_lost(",
+            "recorded = engine.history.record(_given_up(",
+            "recorded = _recorded(engine, _given_up(",
         ),
         (
             "usecases/sweep.py",
@@ -377,8 +376,8 @@ MUTANTS = [
         "the next slot is left to the sweep",
         (
             "domain/dispatch.py",
-            'reason="STARTED", flush=flush, hints=next_hint(row), starts',
-            'reason="STARTED", flush=flush, starts',
+            "    hints = (*next_hint(row), *_deadline_hint(",
+            "    hints = (*(), *_deadline_hint(",
         ),
     ),
     m(
@@ -414,6 +413,16 @@ MUTANTS = [
             'reason="RESUMED", flush=flush)',
         ),
     ),
+    m(
+        "cancel overtaken by a start",
+        "a cancel of a waiting attempt leaves the one that started meanwhile in the row",
+        (
+            "usecases/actions.py",
+            "        job = services.jobs.get(job.id) or job\n    return job\n",
+            "        break\n    return job\n",
+        ),
+        by="tests/unit/test_cancel_execution.py",
+    ),
     # --- job types ---
     m(
         "type forgotten by the loser",
@@ -430,7 +439,6 @@ MUTANTS = [
             "    if job.definition is None:\n        return job\n",
             "    if job.definition is None or job.definition.policy is not None:\n        return job\n",
         ),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "type over job",
@@ -440,13 +448,11 @@ MUTANTS = [
             '{**config.retry, **self.document.get("retryConfig", {})}',
             '{**self.document.get("retryConfig", {}), **config.retry}',
         ),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "poison at four",
         "the same error is given up at the fourth time",
         ("domain/ending.py", "    first = run.attempt - POISON_AT + 1\n", "    first = run.attempt - POISON_AT\n"),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "poison counts beyond a forced retry",
@@ -664,6 +670,50 @@ MUTANTS = [
         "outcome by the last run",
         "an end is told as the row's last run says, not as its own history row",
         ("domain/events.py", "    if row is not None:\n        outcome", "    if row is None:\n        outcome"),
+    ),
+    # --- the state machine ---
+    m(
+        "steps of any fence",
+        "the machine's states act for whatever attempt of the run is running",
+        (
+            "usecases/steps.py",
+            "    return (job, run) if (run.fence, run.attempt) == (step.fence, step.attempt) else None\n",
+            "    return job, run\n",
+        ),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "names without fence",
+        "an attempt that starts again has the name of the execution before it",
+        ("domain/step.py", "-f{self.fence}", ""),
+        by="tests/unit/test_step.py",
+    ),
+    m(
+        "put off at its cost",
+        "an attempt that was not made counts as one that was",
+        ("domain/ending.py", " + (execution.reason in UNSPENT)", ""),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "called once more",
+        "the state that calls the target does not look whether it was called",
+        ("usecases/steps.py", "    if recorded is not None:\n        return recorded\n    left", "    left"),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "calls beyond the lease",
+        "a call that begins late may take the job's whole timeout",
+        ("usecases/steps.py", "min(job.defined.timeout_seconds, left)", "job.defined.timeout_seconds"),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "unfollowed outcome",
+        "the state after the call leaves the job's row to the sweep",
+        (
+            "usecases/steps.py",
+            "    follow(attempts, job, recorded, fence=run.fence)\n    return recorded\n",
+            "    return recorded\n",
+        ),
     ),
 ]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.factories import make_document
 from tests.simulation.actors import Nature, Weather
+from tests.simulation.kinds import type_of
 from tests.simulation.slots import slots_between
 
 BASES = {
@@ -110,6 +111,8 @@ def plan(seed: int) -> Plan:
     for number in range(choose.choice([0, 3, 8, 16])):
         actions += _action(choose, len(documents) + 2 * number, documents, hot, base, length, actions)
     _listen(random.Random(f"{seed}/alarms"), actions, hot)
+    _orchestrate(random.Random(f"{seed}/machine"), actions)
+    _sort(random.Random(f"{seed}/types"), actions)
     return Plan(seed, base, base + length, nature, _weather(choose, base, length), actions)
 
 
@@ -147,6 +150,19 @@ def _listen(choose: random.Random, actions: list[Action], hot: bool) -> None:
     for action in actions:
         if action.document is not None and choose.random() < 0.5:
             action.document["alertAfterSeconds"] = choose.choice([60, 90, 200, 600] if hot else [600, 5400, 30_000])
+
+
+def _sort(choose: random.Random, actions: list[Action]) -> None:
+    for action in actions:
+        if action.document is not None:
+            type_of(choose, action.document)
+
+
+def _orchestrate(choose: random.Random, actions: list[Action]) -> None:
+    """A fifth of what is registered asks for the state machine."""
+    for action in actions:
+        if action.document is not None and choose.random() < 0.2:
+            action.document["orchestrated"] = True
 
 
 def _document(choose: random.Random, hot: bool, base: int, length: int) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import TYPE_CHECKING, TypeVar
 
-from functions.domain.errors import HintNotSentError
+from functions.domain.errors import HintNotSentError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, route
@@ -13,12 +14,14 @@ from tests.fakes import (
     Delivery,
     FakeClock,
     FakeTimetable,
+    FakeWorkflows,
     InMemoryCircuits,
     InMemoryHistory,
     InMemoryJobs,
     InMemorySlots,
 )
 from tests.faults import Crash, Faults
+from tests.simulation.actors import TroubleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from functions.domain.definition import Priority
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.step import Step
     from tests.simulation.actors import Actor, Message
     from tests.simulation.world import World
 
@@ -93,6 +97,18 @@ class SimCircuits(InMemoryCircuits):
     def get(self, key: str) -> Circuit:
         return self._world.look("circuits.get", lambda: super(SimCircuits, self).get(key))
 
+    def save(self, read: Circuit, new: Circuit, *, now: float) -> Circuit:
+        world = self._world
+
+        def apply() -> Circuit:
+            before = self.rows.get(read.key)
+            stored = self._put(read, new)
+            if stored is not before:
+                world.judge.changed(stored, world.actor)
+            return stored
+
+        return self.faults.run("circuits.save", apply)
+
 
 class SimSlots(InMemorySlots):
     def __init__(self, world: World) -> None:
@@ -101,6 +117,16 @@ class SimSlots(InMemorySlots):
 
     def held(self, key: str) -> Sequence[Slot]:
         return self._world.look("slots.held", lambda: super(SimSlots, self).held(key))
+
+    def take(self, key: str, slot: Slot, *, instead_of: Slot | None) -> bool:
+        taken = super().take(key, slot, instead_of=instead_of)
+        world = self._world
+        world.note(f"    {world.actor.key} {'takes' if taken else 'is refused'} {key}#{slot.index} {slot.mark}")
+        return taken
+
+    def free(self, key: str, index: int, *, holder: str, mark: str | None = None) -> None:
+        super().free(key, index, holder=holder, mark=mark)
+        self._world.note(f"    {self._world.actor.key} frees {key}#{index} {mark}")
 
 
 class SimHistory(InMemoryHistory):
@@ -193,6 +219,33 @@ class SimTimetable(FakeTimetable):
         return OTHERS if self._world.is_on("flood") else 0
 
 
+class SimWorkflows(FakeWorkflows):
+    """What is started becomes an event of the world."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(PresentClock(world), faults=StepFaults(world))
+        self._world = world
+
+    def start(self, step: Step) -> None:
+        actor = self._world.actor
+        try:
+            super().start(step)
+        except TroubleError as error:
+            raise UnavailableError from error
+        finally:
+            # Whoever started the attempt is done with it: it is the machine's now, or the lease's.
+            actor.started.discard((step.job_id, step.slot_id, step.attempt))
+
+    def _start(self, step: Step) -> None:
+        super()._start(step)
+        for new in self.take():
+            self._world.hand_over(new)
+
+    def stop(self, step: Step) -> None:
+        with contextlib.suppress(TroubleError):
+            super().stop(step)
+
+
 class SimTargets:
     """Targets that succeed, fail, hang, and answer in their own time."""
 
@@ -212,14 +265,18 @@ class SimTargets:
             )
         else:
             world.wait(seconds)
-            answer = self._answer(sort, choose)
+            host = str(target.get("url", "")).removeprefix("https://").split(".")[0]
+            answer = self._answer(sort, choose, down=world.is_on(f"{host} down"))
         if world.meets("dies in the call", actor, nature.faults):
             raise Crash("in the call")
         world.judge.answered(invocation, answer, actor)
         return answer
 
-    def _answer(self, sort: float, choose: random.Random) -> TargetAnswer:
+    def _answer(self, sort: float, choose: random.Random, *, down: bool) -> TargetAnswer:
         nature, other = self._world.nature, choose.random()
+        if down:
+            error = ExecutionError(code="HTTP_503", message="503 Service Unavailable")
+            return TargetAnswer(status=ExecutionStatus.FAILED, error=error)
         if sort > nature.hangs + nature.fails:
             return TargetAnswer(status=ExecutionStatus.COMPLETED, result=RESULTS[int(other * len(RESULTS))])
         if other < 0.1:

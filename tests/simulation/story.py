@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from functions.domain.errors import ConflictError, InvalidFieldError, NotFoundError, UnavailableError
 from functions.domain.job import Job, RunState
+from functions.domain.job_type import StoredTypeConfig
 from functions.usecases.actions import (
     cancel_execution,
     cancel_job,
@@ -16,9 +17,12 @@ from functions.usecases.actions import (
     resume_job,
     retry_job,
 )
+from functions.usecases.circuits import reset_circuit
 from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
 from functions.usecases.services import Services
 from tests.driver import ADMIN
+from tests.simulation.crowd import TYPE, TYPE_LIMIT, crowd
+from tests.simulation.crowd_judge import CrowdJudge
 from tests.simulation.model import Judge, Violation
 from tests.simulation.plan import Action, Plan, plan
 from tests.simulation.world import World
@@ -45,9 +49,16 @@ class Told:
 class Story:
     """A plan, played."""
 
-    def __init__(self, plan: Plan, *, only: frozenset[str] | None = None, traced: bool = False) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        judge: Judge | CrowdJudge | None = None,
+        only: frozenset[str] | None = None,
+        traced: bool = False,
+    ) -> None:
         self.plan, self.only = plan, only
-        self.judge = Judge()
+        self.judge = judge or Judge()
         self.world = World(
             plan.seed,
             now=float(plan.base),
@@ -156,6 +167,11 @@ class Story:
             return
 
 
+def _reset(services: Services, action: Action) -> None:
+    host = f"{('one', 'two')[action.job % 2]}.example.com"
+    reset_circuit(services, ADMIN, f"http:{host}:443")
+
+
 Request = Callable[[Story, Services, Action, str], object]
 REQUESTS: dict[str, Request] = {
     "create": Story.create,
@@ -168,10 +184,22 @@ REQUESTS: dict[str, Request] = {
     "retry": Story.retry,
     "cancel": lambda _, services, __, job_id: cancel_job(services, ADMIN, job_id),
     "cancel execution": Story.cancel_execution,
+    "reset": lambda _, services, action, __: _reset(services, action),
     "delete": lambda _, services, __, job_id: delete_job(services, ADMIN, job_id),
 }
 
 
+CROWDS = 4
+"""Every so many-th story is one of a crowd."""
+
+
 def tell(seed: int, *, only: frozenset[str] | None = None, traced: bool = False) -> Told:
     """Play the story of a seed; `only`, if given, names what takes place in it: all else is left out."""
-    return Story(plan(seed), only=only, traced=traced).tell()
+    if seed % CROWDS != CROWDS - 1:
+        return Story(plan(seed), only=only, traced=traced).tell()
+    story = Story(crowd(seed), judge=CrowdJudge(), only=only, traced=traced)
+    limit = StoredTypeConfig(
+        job_type=TYPE, document={"maxConcurrency": TYPE_LIMIT}, updated_at=story.plan.base, updated_by="root"
+    )
+    story.world.retry_configs.rows[TYPE] = limit
+    return story.tell()

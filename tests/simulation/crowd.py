@@ -1,0 +1,82 @@
+"""A story of many jobs that share targets and keys: circuits under load, limits of keys and types."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.factories import make_document
+from tests.simulation.actors import Nature, Weather
+from tests.simulation.plan import BASES, Action, Plan
+
+LENGTH = 900
+TARGETS = ("https://one.example.com/hook", "https://two.example.com/hook")
+TYPE = "report"
+TYPE_LIMIT = 2
+BREAKERS: list[dict[str, Any] | None] = [
+    None,
+    {"failureThreshold": 2, "openSeconds": 5},
+    {"failureThreshold": 3, "openSeconds": 30},
+    {"failureThreshold": 2, "openSeconds": 10, "successThreshold": 2},
+]
+RETRY = {"maxRetries": 3, "initialDelaySeconds": 3, "backoffStrategy": "fixed", "jitter": 0.3}
+
+
+def crowd(seed: int) -> Plan:
+    """The story of a seed."""
+    choose = random.Random(f"{seed}/crowd")
+    base = BASES["winter"]
+    nature = Nature(
+        faults=choose.choice([0, 0, 0.004, 0.015, 0.04]),
+        messages=choose.choice([0, 0, 0.05, 0.2]),
+        fails=choose.choice([0, 0.1, 0.4]),
+        hangs=choose.choice([0, 0, 0.05]),
+        skewed=choose.random() < 0.8,
+    )
+    actions = [
+        Action(
+            f"a{number} create", "create", number, base + 1 + choose.random() * 20, None, _document(choose, base), True
+        )
+        for number in range(choose.choice([4, 6, 10]))
+    ]
+    jobs = len(actions)
+    for number in range(choose.choice([0, 2, 5])):
+        kind = choose.choice(["cancel", "pause", "execute", "cancel execution", "cancel execution", "reset", "retry"])
+        job, at = choose.randrange(jobs), base + 10 + choose.random() * LENGTH * 0.8
+        actions.append(Action(f"a{jobs + 2 * number} {kind}", kind, job, at))
+        if kind == "pause":
+            later = at + choose.choice([1, 20, 100])
+            actions.append(Action(f"a{jobs + 2 * number + 1} resume", "resume", job, later))
+    return Plan(seed, base, base + LENGTH, nature, _weather(choose, base), actions)
+
+
+def _document(choose: random.Random, base: int) -> dict[str, Any]:
+    if choose.random() < 0.6:
+        at = base + choose.choice([30, 30, 60, choose.randrange(20, 300)])
+        schedule: dict[str, Any] = {"type": "once", "at": datetime.fromtimestamp(at, UTC).isoformat()}
+    else:
+        schedule = {"type": "interval", "everySeconds": choose.choice([20, 45, 120])}
+    limit = choose.choice([None, 1, 1, 2, 3])
+    return make_document(
+        schedule=schedule,
+        overlapPolicy=choose.choice(["skip", "allow", "queue"]),
+        retryConfig=RETRY,
+        timeoutSeconds=choose.choice([5, 20, 60]),
+        target={"type": "http", "url": choose.choice(TARGETS)},
+        circuitBreaker=choose.choice(BREAKERS),
+        concurrencyKey=None if limit is None else "database",
+        maxConcurrency=limit,
+        type=choose.choice([None, None, TYPE]),
+        priority=choose.choice(["normal", "normal", "high", "low"]),
+    )
+
+
+def _weather(choose: random.Random, base: int) -> list[Weather]:
+    found = []
+    for number in range(choose.choice([0, 1, 2, 3])):
+        kind = choose.choice(["one down", "two down", "one down", "sqs", "consumers", "sweep", "lag", "dynamodb"])
+        begins = base + choose.random() * LENGTH * 0.7
+        lasts = choose.choice([5, 30, 90, 300])
+        found.append(Weather(f"weather{number} {kind}", kind, begins, min(begins + lasts, base + LENGTH)))
+    return found
