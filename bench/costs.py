@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench import prices
+from bench.event_costs import told_of_a_success
 from bench.function_time import FunctionTimes, measure_functions
 from bench.prices import MILLION
 from bench.shapes import AT_ONCE, CRON, FILLS, IN_TWO_HOURS, Shape, count_shapes, idle_tick
@@ -127,14 +128,17 @@ def beside(costs: Sequence[ShapeCost]) -> list[Beside]:
     at_once = {cost.fill: cost for cost in costs if cost.shape == AT_ONCE}
     keys = prices.KMS_REQUEST.of(KEY_REQUESTS_A_DAY) * MILLION / JOBS_A_DAY
 
+    told = told_of_a_success()
+
     def each(price: prices.Price, units: Mapping[int, float]) -> dict[int, float]:
         return {fill: price.of(one * MILLION) for fill, one in units.items()}
 
     return [
         Beside(
             what="lifecycle events",
-            counted=f"not built yet: {prices.EVENTS.of(MILLION):.2f} for one event a job",
-            by_fill=None,
+            counted=f"{told.events} events, {told.reads} reads of history, {told.writes} records of the stream a job; "
+            "an invocation gets as many records as the fill",
+            by_fill={fill: told.dollars(fill) for fill in at_once},
         ),
         Beside(
             what="audit", counted=f"not built yet: {prices.WRITE_UNIT.of(MILLION):.3f} for one row a job", by_fill=None

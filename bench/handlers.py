@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 INIT: Mapping[str, tuple[str, ...]] = {
     "api": ("telemetry.logger()", "bootstrap.api()"),
+    "poll": ("telemetry.logger()", "bootstrap.poll()"),
     "executor": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.executor()"),
     "steps": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.steps()"),
     "sweep": ("telemetry.logger()", "telemetry.metrics()", "bootstrap.sweeper()"),

@@ -117,8 +117,13 @@ class RunHistory(Protocol):
 
     def get(self, job_id: str, slot_id: str, attempt: int) -> Execution | None: ...
 
-    def list(self, job_id: str, *, limit: int, cursor: str | None) -> Page[Execution | SkippedSlots]:
-        """Newest first. Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out."""
+    def list(
+        self, job_id: str, *, limit: int, cursor: str | None, beside: Execution | None = None
+    ) -> Page[Execution | SkippedSlots]:
+        """Newest first; `beside` is shown in its place, as if it had a row.
+
+        Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
+        """
         ...
 
 

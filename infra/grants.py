@@ -90,12 +90,12 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("StopWorkflows", ("states:StopExecution",), ("machine/executions",)),
     ),
     "poll": (
-        Grant("FindWaiting", ("dynamodb:Query",), ("table:jobs/waiting",)),
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
         Grant("ReadWorker", ("dynamodb:GetItem",), ("table:coordination",)),
         Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),
+        *_USE_SLOTS,
         _USE_TABLES_KEY,
         _SEND_HINTS,
     ),
@@ -166,7 +166,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant(
             "ReadStream",
             ("dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator"),
-            ("stream:jobs",),
+            ("stream:jobs", "stream:coordination"),
         ),
         Grant("FindStream", ("dynamodb:ListStreams",), ("any",)),
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),

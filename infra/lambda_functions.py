@@ -245,13 +245,21 @@ class Functions(Construct):
         pattern = {"eventName": ["INSERT", "MODIFY"], "dynamodb": {"NewImage": {"dl": {"S": [{"exists": True}]}}}}
         self._consume_stream("TakeDeadRuns", self.dead_letters, stream_arn, unreadable_arn, pattern, batch_size=10)
 
-    def consume_changes(self, *, stream_arn: str, unreadable_arn: str) -> None:
-        """Have every change of a state row told; what a definition's row holds, and what expires, is no event.
+    def consume_changes(self, *, jobs_arn: str, coordination_arn: str, unreadable_arn: str) -> None:
+        """Have what becomes of jobs, circuits and workers told: every change of a state row or a circuit, every new
+        worker. What a definition's row holds, what expires, heartbeats and limits are no events.
 
         One batch a shard at a time; with a parallelization factor Lambda would still keep the order of each job.
         """
-        pattern = {"eventName": ["INSERT", "MODIFY"], "dynamodb": {"Keys": {"S": {"S": ["S"]}}}}
-        self._consume_stream("TakeChanges", self.lifecycle, stream_arn, unreadable_arn, pattern, batch_size=100)
+        written = ["INSERT", "MODIFY"]
+        states = {"eventName": written, "dynamodb": {"Keys": {"S": {"S": ["S"]}}}}
+        circuits = {"eventName": written, "dynamodb": {"Keys": {"kind": {"S": ["circuit"]}}}}
+        workers = {"eventName": ["INSERT"], "dynamodb": {"Keys": {"kind": {"S": ["worker"]}}}}
+        for construct_id, arn, patterns in (
+            ("TakeChanges", jobs_arn, (states,)),
+            ("TakeCoordination", coordination_arn, (circuits, workers)),
+        ):
+            self._consume_stream(construct_id, self.lifecycle, arn, unreadable_arn, *patterns, batch_size=100)
 
     def _consume_stream(
         self,
@@ -259,8 +267,7 @@ class Functions(Construct):
         consumer: GnomonFunction,
         stream_arn: str,
         unreadable_arn: str,
-        pattern: Mapping[str, object],
-        *,
+        *patterns: Mapping[str, object],
         batch_size: int,
     ) -> None:
         lambda_.CfnEventSourceMapping(
@@ -274,7 +281,9 @@ class Functions(Construct):
             maximum_retry_attempts=_STREAM_RETRIES,
             function_response_types=["ReportBatchItemFailures"],
             filter_criteria=lambda_.CfnEventSourceMapping.FilterCriteriaProperty(
-                filters=[lambda_.CfnEventSourceMapping.FilterProperty(pattern=json.dumps(pattern))]
+                filters=[
+                    lambda_.CfnEventSourceMapping.FilterProperty(pattern=json.dumps(pattern)) for pattern in patterns
+                ]
             ),
             destination_config=lambda_.CfnEventSourceMapping.DestinationConfigProperty(
                 on_failure=lambda_.CfnEventSourceMapping.OnFailureProperty(destination=unreadable_arn)

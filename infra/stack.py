@@ -75,7 +75,9 @@ class GnomonStack(Stack):
             stream_arn=self._stream(self.storage.executions), unreadable_arn=self.queues.unreadable.queue_arn
         )
         self.functions.consume_changes(
-            stream_arn=self._stream(self.storage.jobs), unreadable_arn=self.queues.unreadable.queue_arn
+            jobs_arn=self._stream(self.storage.jobs),
+            coordination_arn=self._stream(self.storage.coordination),
+            unreadable_arn=self.queues.unreadable.queue_arn,
         )
         MinuteSweep(self, "MinuteSweep", function=self.functions.sweep.function, dead_letters=self.queues.sweep_dlq)
         Observability(
@@ -163,6 +165,7 @@ class GnomonStack(Stack):
             "table:idempotency": [storage.idempotency.table_arn],
             "table:coordination": [storage.coordination.table_arn],
             "stream:jobs": [self._stream(storage.jobs)],
+            "stream:coordination": [self._stream(storage.coordination)],
             "stream:executions": [self._stream(storage.executions)],
             "key": [storage.key.key_arn],
             "secret:webhook": [storage.webhook_secret_arn],

@@ -50,7 +50,9 @@ class Storage(Construct):
         self._index(self.executions, "dead", Attribute("dl"), Attribute("ca", number=True))
 
         self.idempotency = self._table("Idempotency", Attribute("pk"))
-        self.coordination = self._table("Coordination", Attribute("kind"), Attribute("name"))
+        self.coordination = self._table(
+            "Coordination", Attribute("kind"), Attribute("name"), stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
+        )
 
         # 32 letters and digits are valid base64 (of 24 bytes), which is what Standard Webhooks wants behind `whsec_`.
         self.webhook_secret = secretsmanager.Secret(

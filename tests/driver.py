@@ -9,8 +9,10 @@ from typing import Any
 from functions.domain.caller import Caller, Role
 from functions.domain.definition import Priority
 from functions.domain.errors import GnomonError
+from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.job import Job
+from functions.domain.lean import kept_execution
 from functions.ports import Circuits, Clock, JobStore, RunHistory, Slots
 from functions.usecases.executor import Handled, handle_hint
 from functions.usecases.jobs import JobDraft, create_job
@@ -98,6 +100,15 @@ class Driver:
         row = self.services.jobs.get(job_id)
         assert row is not None
         return row
+
+    def history(self, job_id: str) -> list[Execution | SkippedSlots]:
+        """What the job's history shows of what has ended, newest first: rows of history, and what the row keeps."""
+        kept = kept_execution(self.row(job_id))
+        return list(self.services.history.list(job_id, limit=100, cursor=None, beside=kept).items)
+
+    def executions(self, job_id: str) -> list[Execution]:
+        """The job's ended executions, oldest first."""
+        return [entry for entry in reversed(self.history(job_id)) if isinstance(entry, Execution)]
 
     def deliver(self, delivery: Delivery) -> Handled | None:
         """One consumer takes one message; a consumer that dies leaves it to come back."""

@@ -299,7 +299,9 @@ class InMemoryHistory:
     def get(self, job_id: str, slot_id: str, attempt: int) -> Execution | None:
         return self.executions.get((job_id, slot_id, attempt))
 
-    def list(self, job_id: str, *, limit: int, cursor: str | None) -> Page[Execution | SkippedSlots]:
+    def list(
+        self, job_id: str, *, limit: int, cursor: str | None, beside: Execution | None = None
+    ) -> Page[Execution | SkippedSlots]:
         scope = f"history {job_id}"
         before = None if cursor is None else read_cursor(cursor, scope=scope)
         with self._lock:
@@ -307,6 +309,8 @@ class InMemoryHistory:
                 f"{slot}-{attempt:04d}": row for (job, slot, attempt), row in self.executions.items() if job == job_id
             }
             rows |= {f"{first:010d}-0000": gap for (job, first), gap in self.gaps.items() if job == job_id}
+        if beside is not None:
+            rows[f"{beside.slot_id}-{beside.attempt:04d}"] = beside
         keys = [key for key in sorted(rows, reverse=True) if before is None or key < before]
         more = len(keys) > limit
         keys = keys[:limit]

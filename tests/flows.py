@@ -24,6 +24,7 @@ from functions.usecases.actions import (
 from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW, make_document
+from tests.working import FlowWorker, LateReports
 
 LEASE = 60 + 15
 PROMISE = LEASE + 120
@@ -36,6 +37,8 @@ MINUTELY = {"type": "cron", "expression": "* * * * *"}
 NO_JITTER = {"initialDelaySeconds": 10, "backoffStrategy": "fixed", "jitter": 0}
 
 OK = TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
+LONG = TargetAnswer(status=ExecutionStatus.COMPLETED, result=f'"{"x" * 200}"')
+"""Too long for the job's row."""
 FAILED = TargetAnswer(
     status=ExecutionStatus.FAILED, error=ExecutionError(code="HTTP_503", message="503 Service Unavailable")
 )
@@ -87,6 +90,21 @@ def _answers(driver: Driver, *answers: Any) -> None:
 def once_succeeds(driver: Driver) -> str:
     job_id = made(driver, schedule=ONCE)
     driver.run_until(NOW + 20)
+    return job_id
+
+
+def once_with_a_long_result(driver: Driver) -> str:
+    _answers(driver, LONG)
+    return once_succeeds(driver)
+
+
+def once_and_by_hand(driver: Driver) -> str:
+    """The run by hand takes the place in which the row keeps the first run's execution."""
+    job_id = once_succeeds(driver)
+    key = IdempotencyKey("alice POST execute", "k2", "hash")
+    driver.run_until(NOW + 300)
+    repeated(driver, lambda: execute_job(driver.services, SCHEDULER, job_id, key=key))
+    driver.run_until(NOW + 330)
     return job_id
 
 
@@ -253,6 +271,15 @@ def cancel_one_execution(driver: Driver) -> str:
     return job_id
 
 
+def cancel_the_only_execution(driver: Driver) -> str:
+    def answer(invocation: Invocation) -> TargetAnswer:
+        repeated(driver, lambda: cancel_execution(driver.services, SCHEDULER, invocation.execution_id))
+        return OK
+
+    _answers(driver, answer, OK)
+    return once_succeeds(driver)
+
+
 def delete_scheduled(driver: Driver) -> str:
     job_id = made(driver, schedule=MINUTELY)
     driver.run_until(NOW + 70)
@@ -273,12 +300,37 @@ def outage(misfire: str, max_runs: int) -> Callable[[Driver], str]:
     return run
 
 
+def worker(driver: Driver) -> str:
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, target={"type": "worker", "queue": "reports"})
+    FlowWorker(driver, repeated, [FAILED, OK]).work_until(NOW + 600)
+    return job_id
+
+
+def callback(driver: Driver) -> str:
+    target = LateReports(driver, repeated, [FAILED, OK])
+    _answers(driver, target.accept)
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, completion="callback")
+    target.report_until(NOW + 600)
+    return job_id
+
+
+def callback_that_never_comes(driver: Driver) -> str:
+    job_id = made(driver, schedule=ONCE, retryConfig={**NO_JITTER, "maxRetries": 1}, completion="callback")
+    driver.run_until(NOW + 200)
+    return job_id
+
+
 DONE, DEAD, OFF, SKIPPED = "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"
 
 FLOWS = [
     Flow("once", once_succeeds, JobStatus.COMPLETED, {10: DONE}),
+    Flow("once-with-a-long-result", once_with_a_long_result, JobStatus.COMPLETED, {10: DONE}),
+    Flow("once-and-by-hand", once_and_by_hand, JobStatus.COMPLETED, {10: DONE}, manual=(DONE,)),
     Flow("orchestrated", orchestrated, JobStatus.COMPLETED, {10: DONE}),
     Flow("orchestrated-retried", orchestrated_retries, JobStatus.COMPLETED, {10: DONE}),
+    Flow("worker", worker, JobStatus.COMPLETED, {10: DONE}),
+    Flow("callback", callback, JobStatus.COMPLETED, {10: DONE}),
+    Flow("callback-that-never-comes", callback_that_never_comes, JobStatus.FAILED, {10: "TIMED_OUT"}),
     Flow("once-with-a-big-definition", big_definition, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-retried-twice", once_retries, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-failed-for-good", once_fails, JobStatus.FAILED, {10: DEAD}),
@@ -296,6 +348,7 @@ FLOWS = [
     Flow("cancel-waiting", cancel_waiting, JobStatus.CANCELLED, {10: OFF}),
     Flow("cancel-running", cancel_running, JobStatus.CANCELLED, {10: OFF}),
     Flow("cancel-one-execution", cancel_one_execution, JobStatus.COMPLETED, {60: OFF, 120: DONE}),
+    Flow("cancel-the-only-execution", cancel_the_only_execution, JobStatus.CANCELLED, {10: OFF}),
     Flow("delete", delete_scheduled, JobStatus.CANCELLED, {60: DONE}, after_a_death=OFF),
     Flow(
         "misfire-run-once",
@@ -309,7 +362,7 @@ FLOWS = [
 
 
 def rows_of(driver: Driver, job_id: str) -> list[Execution | SkippedSlots]:
-    return list(driver.services.history.list(job_id, limit=100, cursor=None).items)
+    return driver.history(job_id)
 
 
 def final_statuses(driver: Driver, job_id: str) -> dict[str, list[str]]:
@@ -346,8 +399,7 @@ def check_settled(driver: Driver, job_id: str) -> None:
 
 
 def first_start(driver: Driver, job_id: str, slot: str) -> float | None:
-    entry = driver.services.history.get(job_id, slot, 1)
-    return None if entry is None else entry.started_at
+    return next((one.started_at for one in driver.executions(job_id) if (one.slot_id, one.attempt) == (slot, 1)), None)
 
 
 def scheduled_lateness(driver: Driver, job_id: str) -> dict[int, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from functions.domain.errors import GnomonError
 from functions.domain.step import Step
 from functions.usecases import steps
 from functions.usecases.services import Attempts
@@ -18,8 +19,15 @@ from tests.faults import Crash
 MACHINE: Mapping[str, Any] = definition(partition="aws", function_arn="steps")
 
 
-def walk(attempts: Attempts, step: Step, *, enter: Callable[[str], None] = lambda _state: None) -> list[str]:
+def walk(
+    attempts: Attempts,
+    step: Step,
+    *,
+    enter: Callable[[str], None] = lambda _state: None,
+    fails: tuple[type[BaseException], ...] = (Crash, GnomonError),
+) -> list[str]:
     """Run one execution; the names of its states. `enter` is called with each, and may raise Crash: its function dies.
+    `fails` are what a function's failure is.
 
     A state whose function dies and that nothing catches ends the execution there: its retries are left out.
     """
@@ -36,7 +44,7 @@ def walk(attempts: Attempts, step: Step, *, enter: Callable[[str], None] = lambd
         try:
             enter(name)
             done = _do(attempts, state["Parameters"]["Payload"]["step"], step, circuit)
-        except Crash:
+        except fails:
             caught = [rule["Next"] for rule in state.get("Catch", ()) if rule["ErrorEquals"] == ["States.ALL"]]
             if not caught:
                 return seen

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from functions.adapters.dynamodb_items import definition_attributes, read_job, state_attributes
 from functions.adapters.dynamodb_keys import state_key
-from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, ended_attempts, events_of
+from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, events_of, in_history
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.ids import execution_id, parse_execution_id
 from functions.domain.job import Job, RunState
@@ -48,7 +48,7 @@ class Heard:
 
     def hear(self, before: Job | None, after: Job, at: float, lookup: Lookup) -> None:
         change = Change(before=before, after=after, at=at)
-        history = {ended: row for ended in ended_attempts(change) if (row := lookup(*ended)) is not None}
+        history = {ended: row for ended in in_history(change) if (row := lookup(*ended)) is not None}
         told = events_of(change, history)
         must(told == events_of(change, history), "a change read twice tells the same", told)
         must([event.index for event in told] == list(range(len(told))), "events of a write are counted", told)

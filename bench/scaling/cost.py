@@ -50,7 +50,7 @@ def monthly(rate: float, path: Path, *, provisioned: bool) -> Sequence[Cost]:
     if provisioned:
         write, read = (prices.provisioned(hour) for hour in (prices.WRITE_CAPACITY_HOUR, prices.READ_CAPACITY_HOUR))
     seconds = calls * path.api_seconds * work.API_MB / 1024 + batches * work.batch_seconds() * work.EXECUTOR_MB / 1024
-    stored = jobs * (work.STATE_ROW_BYTES + work.HISTORY_ROW_BYTES + work.ENTRY_BYTES) / GB
+    stored = jobs * (work.STATE_ROW_BYTES + work.KEPT_BYTES + work.ENTRY_BYTES) / GB
     logged = (calls * LOG_BYTES_A_CALL + batches * LOG_BYTES_A_BATCH) / GB
     return [
         Cost(

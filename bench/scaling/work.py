@@ -22,12 +22,16 @@ ATTENTION_WRITES = 2
 """Units of its index `attention`: the entry is made and taken away."""
 OWNER_WRITES = 1
 EXECUTIONS_WRITES = 1
+"""Of a job whose result is too long for its row, or that did not succeed at once. The reference job's is kept there."""
 READS = 1
+CALLS = 3
+"""Of an attempt to DynamoDB: read, start, end."""
 LIMIT_WRITES = 1
 """Units of Coordination for a request, whatever it carries."""
 
 STATE_ROW_BYTES = 720
-HISTORY_ROW_BYTES = 230
+KEPT_BYTES = 40
+"""What the row of a job that has ended keeps of its execution."""
 ENTRY_BYTES = 210
 """In the index `owner`. Each with the 100 bytes that DynamoDB's storage adds to an item."""
 
@@ -68,7 +72,7 @@ class Path:
     @property
     def writes(self) -> float:
         """DynamoDB write units a job, of all tables and indexes."""
-        return JOBS_WRITES + ATTENTION_WRITES + OWNER_WRITES + EXECUTIONS_WRITES + LIMIT_WRITES * self.calls
+        return JOBS_WRITES + ATTENTION_WRITES + OWNER_WRITES + LIMIT_WRITES * self.calls
 
     @property
     def api_seconds(self) -> float:
@@ -87,6 +91,6 @@ PATHS = (SINGLE, BULK)
 
 def batch_seconds() -> float:
     """How long the executor takes for a full batch: its hints wait side by side, and share one CPU's part."""
-    waits = DYNAMODB_MS * 4 + TARGET_MS
-    work = CALL_CPU_MS * 4 * HINTS_A_BATCH
+    waits = DYNAMODB_MS * CALLS + TARGET_MS
+    work = CALL_CPU_MS * CALLS * HINTS_A_BATCH
     return (waits + work * VCPU_MB / EXECUTOR_MB) / 1000

@@ -30,7 +30,7 @@ class DynamoDbCircuits:
 
     def get(self, key: str) -> Circuit:
         answer = self._client.get_item(TableName=self._table, Key=circuit_row(key), ConsistentRead=True)
-        return _read(key, answer.get("Item"))
+        return read_circuit(key, answer.get("Item"))
 
     def save(self, read: Circuit, new: Circuit, *, now: float) -> Circuit:
         saved = dataclasses.replace(new, seq=read.seq + 1)
@@ -45,7 +45,7 @@ class DynamoDbCircuits:
                 **condition,
             )
         except ClientError as error:
-            return _read(read.key, refusing_item(error))
+            return read_circuit(read.key, refusing_item(error))
         return saved
 
     def list(self, *, limit: int, cursor: str | None) -> Page[Circuit]:
@@ -62,7 +62,7 @@ class DynamoDbCircuits:
             Limit=limit + 1,
             **start,
         )
-        circuits = [_read(name_of(item), item) for item in answer["Items"][:limit]]
+        circuits = [read_circuit(name_of(item), item) for item in answer["Items"][:limit]]
         more = len(answer["Items"]) > limit
         return Page(items=circuits, cursor=write_cursor(circuits[-1].key, scope=_SCOPE) if more else None)
 
@@ -82,7 +82,8 @@ def _item(circuit: Circuit) -> dict[str, Any]:
     return item
 
 
-def _read(key: str, item: Item | None) -> Circuit:
+def read_circuit(key: str, item: Item | None) -> Circuit:
+    """Raises KeyError or ValueError for a row that cannot be read."""
     if item is None:
         return Circuit(key=key)
     probe = None

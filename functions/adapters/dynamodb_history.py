@@ -71,11 +71,18 @@ class DynamoDbHistory:
         item = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
         return None if item is None else _execution(item)
 
-    def list(self, job_id: str, *, limit: int, cursor: str | None) -> Page[Execution | SkippedSlots]:
+    def list(
+        self, job_id: str, *, limit: int, cursor: str | None, beside: Execution | None = None
+    ) -> Page[Execution | SkippedSlots]:
         scope = f"history {job_id}"
         start = None if cursor is None else history_start_key(job_id, read_cursor(cursor, scope=scope))
+        rows = self._newest_first(job_id, start, page_size=limit + 1)
+        if beside is not None:
+            row = execution_item(beside, retention_days=self._retention_days)
+            if start is None or history_place(row) < history_place(start):
+                rows = _with(rows, row)
         items: list[Item] = []
-        for item in self._newest_first(job_id, start, page_size=limit + 1):
+        for item in rows:
             if len(items) == limit:
                 place = history_place(items[-1])
                 return Page(items=_readable(items), cursor=write_cursor(place, scope=scope))
@@ -99,6 +106,20 @@ class DynamoDbHistory:
             if "LastEvaluatedKey" not in answer:
                 return
             following = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+
+def _with(rows: Iterator[Item], beside: Item) -> Iterator[Item]:
+    """The rows, newest first, with one more in its place, or instead of the one that is there."""
+    shown = False
+    for row in rows:
+        if not shown and history_place(beside) >= history_place(row):
+            shown = True
+            yield beside
+            if history_place(beside) == history_place(row):
+                continue
+        yield row
+    if not shown:
+        yield beside
 
 
 def _execution(item: Item) -> Execution:

@@ -150,6 +150,10 @@ _LAST_RUN_FIELDS = (
     _Field("fence", "f", _INT, 0),
     _Field("ended_at", "t", _INT, _REQUIRED),
     _Field("error_code", "e", _TEXT),
+    _Field("ended_by", "wid", _TEXT),
+    _Field("started_at", "sa", _FLOAT),
+    _Field("completed_at", "ca", _FLOAT),
+    _Field("result", "res", _TEXT),
 )
 _LAST_RUN = _map(LastRun, _LAST_RUN_FIELDS)
 _SILENCE_FIELDS = (
@@ -170,6 +174,7 @@ _JOB = (
     _Field("definition_row", "dr", _TEXT),
     _Field("revised_by", "rw", _TEXT, ""),
     _Field("priority", "pr", _enum(Priority), Priority.NORMAL),
+    _Field("lean", "ln", _FLAG, default=False),
     _Field("spread", "sp", _INT, 0),
     _Field("next_slot", "nx", _INT),
     _Field("last_slot", "ls", _INT),

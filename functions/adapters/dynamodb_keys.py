@@ -30,7 +30,7 @@ ATTENTION_INDEX = "attention"
 OWNER_INDEX = "owner"
 WAITING_INDEX = "waiting"
 
-SHARDS = 8
+SHARDS = 32
 """Partitions of the attention index: each takes 1 000 write units a second (DynamoDB quotas)."""
 WAITING_SHARDS = 4
 """Partitions of the waiting index for each thing that runs wait for."""

@@ -57,7 +57,7 @@ class DynamoDbWorkers:
 
     def get(self, worker_id: str) -> Worker | None:
         item = self._client.get_item(TableName=self._table, Key=worker_key(worker_id), ConsistentRead=True).get("Item")
-        return None if item is None else _worker(item)
+        return None if item is None else read_worker(item)
 
     def seen(self, worker_id: str, *, now: float) -> Worker | None:
         try:
@@ -73,8 +73,8 @@ class DynamoDbWorkers:
             )
         except ClientError as error:
             item = refusing_item(error)
-            return None if item is None else _worker(item)
-        return _worker(answer["Attributes"])
+            return None if item is None else read_worker(item)
+        return read_worker(answer["Attributes"])
 
     def save(self, read: Worker, new: Worker) -> Worker | None:
         mark, version = new_write_id(), read.version + 1
@@ -113,12 +113,13 @@ class DynamoDbWorkers:
         for page in pages:
             for item in page["Items"]:
                 try:
-                    yield _worker(item)
+                    yield read_worker(item)
                 except (KeyError, ValueError):
                     logger.exception("a worker was left out of a list")
 
 
-def _worker(item: Item) -> Worker:
+def read_worker(item: Item) -> Worker:
+    """Raises KeyError or ValueError for a row that cannot be read."""
     return Worker(
         id=str(item["name"]["S"]),
         owner=str(item["o"]["S"]),

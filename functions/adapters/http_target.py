@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 """Longest time for connecting, TLS included, over all addresses of a host."""
+KEEPALIVE_SECONDS = 60
+"""How long a connection may be silent before the system asks whether the other side is still there."""
 RESPONSE_BYTES = 65_536
 """How much of a response is read; the rest is dropped."""
 QUOTED_CHARACTERS = 300
@@ -168,6 +170,7 @@ class _Connection(http.client.HTTPConnection):
                 sock.settimeout(max(0.001, ends - time.monotonic()))
                 sock.connect((address, self._destination.url.port))
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                _keep_alive(sock)
             except DeadlineError:
                 sock.close()
                 raise
@@ -177,6 +180,15 @@ class _Connection(http.client.HTTPConnection):
             else:
                 return sock
         raise problem
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Have the system ask the other side each minute: a NAT forgets connections that are silent for some minutes (AWS
+    NAT gateway: 350 s), and a target may think for longer before it answers."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+        if (option := getattr(socket, name, None)) is not None:  # not every system has them
+            sock.setsockopt(socket.IPPROTO_TCP, option, KEEPALIVE_SECONDS)
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:

@@ -6,7 +6,8 @@ import json
 import re
 from typing import Any
 
-from functions.api.openapi_operations import OPERATIONS, Operation
+from functions.api.openapi_operation import Operation
+from functions.api.openapi_operations import OPERATIONS
 from functions.api.openapi_schemas import (
     CIRCUIT_KEY,
     EXECUTION_ID,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from functions.api.openapi_operation import Operation, parameter
 from functions.api.openapi_schemas import INSTANT, JOB_ID, Schema
+from functions.api.openapi_work import WORK
 from functions.api.paging import DEFAULT_LIMIT, MAX_CURSOR_LENGTH, MAX_LIMIT
 from functions.api.request import JSON_TYPE, MAX_KEY_LENGTH, MERGE_PATCH_TYPE
 from functions.api.routes_schedule import DEFAULT_COUNT, MAX_COUNT
@@ -29,54 +30,33 @@ TYPE_EXAMPLE: dict[str, Any] = {
 }
 
 
-def _parameter(place: str, name: str, schema: Schema, description: str, *, required: bool = False) -> Schema:
-    return {"name": name, "in": place, "required": required, "description": description, "schema": schema}
-
-
-_LIMIT = _parameter(
+_LIMIT = parameter(
     "query",
     "limit",
     {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     "Entries a page.",
 )
-_CURSOR = _parameter(
+_CURSOR = parameter(
     "query",
     "cursor",
     {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR_LENGTH},
     "`pagination.cursor` of the page before.",
 )
-_IF_MATCH = _parameter(
+_IF_MATCH = parameter(
     "header",
     "If-Match",
     {"type": "string", "examples": ['"3.17"']},
     "Change the job only if no caller changed it since its ETag was this one.",
 )
-_IF_NONE_MATCH = _parameter(
+_IF_NONE_MATCH = parameter(
     "header", "If-None-Match", {"type": "string"}, "Answer 304 if the job's ETag is still this one."
 )
-_KEY = _parameter(
+_KEY = parameter(
     "header",
     "X-Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
     "The same key and body within an hour do the work once. `Idempotency-Key` is the same.",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    tag: str
-    summary: str
-    success: tuple[int, str | None, str]
-    """Status, name of the schema, description."""
-    parameters: tuple[Schema, ...] = ()
-    body: str | None = None
-    body_types: tuple[str, ...] = (JSON_TYPE,)
-    body_required: bool = False
-    examples: dict[str, Any] = field(default_factory=dict)
-    errors: tuple[int, ...] = ()
-    """Statuses beyond those that every operation with a token may have."""
-    also: dict[int, tuple[str | None, str]] = field(default_factory=dict)
-    """Other answers that are no error: status, schema, description."""
 
 
 def _action(summary: str, *parameters: Schema, body: str = "NoFields") -> Operation:
@@ -87,17 +67,6 @@ def _action(summary: str, *parameters: Schema, body: str = "NoFields") -> Operat
         parameters=(*parameters, _IF_MATCH),
         body=body,
         errors=(403, 404, 409, 412, 413, 415, *((422,) if parameters else ())),
-    )
-
-
-def _work(summary: str, success: tuple[int, str | None, str], body: str, *errors: int) -> Operation:
-    return Operation(
-        tag="workers",
-        summary=summary,
-        success=success,
-        body=body,
-        body_required=body in ("ProgressBody", "FailBody", "CompleteBody"),
-        errors=(403, 404, 413, 415, *errors),
     )
 
 
@@ -127,11 +96,11 @@ OPERATIONS: dict[str, Operation] = {
         summary="List jobs, newest first",
         success=(200, "JobList", "A page; filters may leave it empty and still have a cursor."),
         parameters=(
-            _parameter("query", "owner", {"type": "string"}, "Whose jobs: your own by default, `*` for everybody's."),
-            _parameter("query", "status", {"type": "string", "enum": [*JobStatus.__members__]}, "Only this status."),
-            _parameter("query", "type", {"type": "string"}, "Only this type."),
-            _parameter("query", "tag", {"type": "string"}, "Only jobs that have this tag."),
-            _parameter("query", "silent", {"type": "string", "enum": ["true", "false"]}, "Silent ones, or others."),
+            parameter("query", "owner", {"type": "string"}, "Whose jobs: your own by default, `*` for everybody's."),
+            parameter("query", "status", {"type": "string", "enum": [*JobStatus.__members__]}, "Only this status."),
+            parameter("query", "type", {"type": "string"}, "Only this type."),
+            parameter("query", "tag", {"type": "string"}, "Only jobs that have this tag."),
+            parameter("query", "silent", {"type": "string", "enum": ["true", "false"]}, "Silent ones, or others."),
             _LIMIT,
             _CURSOR,
         ),
@@ -198,46 +167,7 @@ OPERATIONS: dict[str, Operation] = {
         body="NoFields",
         errors=(403, 404, 409, 413, 415),
     ),
-    "registerWorker": Operation(
-        tag="workers",
-        summary="Register a worker for some queues of its owner",
-        success=(201, "Worker", "The worker; `Location` names it."),
-        body="WorkerBody",
-        body_required=True,
-        examples={"reports": {"summary": "A worker for one queue", "value": {"queues": ["reports"]}}},
-        errors=(403, 413, 415),
-    ),
-    "listWorkers": Operation(
-        tag="workers",
-        summary="List workers that were heard of within a day",
-        success=(200, "WorkerList", "All of them."),
-        parameters=(_parameter("query", "owner", {"type": "string"}, "Whose: yours by default, `*` for everybody's."),),
-        errors=(403,),
-    ),
-    "getWorker": Operation(
-        tag="workers", summary="Read a worker", success=(200, "Worker", "The worker."), errors=(404,)
-    ),
-    "heartbeat": _work(
-        "Say that the worker lives, and keep what it holds",
-        (200, "Heartbeat", "The worker, and the lease of each execution it named."),
-        "HeartbeatBody",
-        409,
-    ),
-    "drainWorker": _work("Give the worker nothing more", (200, "Worker", "The worker."), "NoFields"),
-    "pollWorker": _work(
-        "Claim executions; wait up to 20 s where there are none",
-        (200, "Claimed", "What the worker now holds; empty where nothing came."),
-        "PollBody",
-    ),
-    "reportProgress": _work(
-        "Say how far a running execution is", (200, "ProgressKept", "Whether it was kept."), "ProgressBody", 409
-    ),
-    "completeExecution": _work(
-        "End a running execution well", (200, "Execution", "The attempt as recorded."), "CompleteBody", 409
-    ),
-    "failExecution": _work(
-        "End a running execution as failed", (200, "Execution", "The attempt as recorded."), "FailBody", 409
-    ),
+    **WORK,
     "listRetryConfigs": Operation(
         tag="job types",
         summary="List the configurations of job types, by name",
@@ -283,22 +213,22 @@ OPERATIONS: dict[str, Operation] = {
         summary="The next slots of a cron expression",
         success=(200, "Preview", "The next slots strictly after `after`."),
         parameters=(
-            _parameter(
+            parameter(
                 "query",
                 "expression",
                 {"type": "string", "minLength": 1, "maxLength": 256, "examples": ["0 9 * * MON-FRI"]},
                 "Five cron fields or a name as @daily.",
                 required=True,
             ),
-            _parameter("query", "timezone", {"type": "string", "default": "UTC"}, "IANA time zone."),
-            _parameter("query", "after", {"type": "string"} | {"examples": INSTANT["examples"]}, "Now by default."),
-            _parameter(
+            parameter("query", "timezone", {"type": "string", "default": "UTC"}, "IANA time zone."),
+            parameter("query", "after", {"type": "string"} | {"examples": INSTANT["examples"]}, "Now by default."),
+            parameter(
                 "query",
                 "count",
                 {"type": "integer", "minimum": 1, "maximum": MAX_COUNT, "default": DEFAULT_COUNT},
                 "How many.",
             ),
-            _parameter("query", "jobId", JOB_ID, "The job that `H` is hashed by."),
+            parameter("query", "jobId", JOB_ID, "The job that `H` is hashed by."),
         ),
     ),
     "health": Operation(

@@ -28,6 +28,7 @@ from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import MAX_ATTEMPTS
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.lean import may_be_lean
 from functions.domain.rescheduling import (
     first_slot,
     overdue_into_gap,
@@ -58,6 +59,7 @@ def new_job(
         revised_by=write_id,
         definition=definition,
         priority=definition.priority,
+        lean=may_be_lean(definition),
         spread=definition.schedule.spread_offset,
         next_slot=first,
         paused=not enabled,
@@ -93,7 +95,8 @@ def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
-    row = replace(_revised(job, write_id), definition=definition, priority=definition.priority, wakes=0)
+    lean = job.lean and may_be_lean(definition)
+    row = replace(_revised(job, write_id), definition=definition, priority=definition.priority, lean=lean, wakes=0)
     flush: Gap | None = None
     hints: tuple[Due, ...] = ()
     if reschedules(job, definition):

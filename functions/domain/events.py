@@ -41,6 +41,9 @@ class EventType(enum.StrEnum):
     """No success for `alertAfterSeconds`; once a silence."""
     RECOVERED = "job.recovered"
     """A success ended a silence that was told."""
+    CIRCUIT_OPENED = "circuit.opened"
+    CIRCUIT_CLOSED = "circuit.closed"
+    WORKER_REGISTERED = "worker.registered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +64,8 @@ class Attempt(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleEvent:
     type: EventType
-    job_id: str
-    owner: str
+    source: str
+    """What it tells of: a job's id, `circuit:<target key>`, `worker:<id>`. Its events are in order."""
     seq: int
     """Of the write that it tells of."""
     index: int
@@ -74,7 +77,7 @@ class LifecycleEvent:
 
     @property
     def id(self) -> str:
-        return f"{self.job_id}:{self.seq}:{self.index}"
+        return f"{self.source}:{self.seq}:{self.index}"
 
 
 class _Told(NamedTuple):
@@ -96,22 +99,28 @@ def ended_attempts(change: Change) -> tuple[Attempt, ...]:
     return (*ended, *(() if passed is None else (Attempt(passed.slot_id, passed.attempt),)))
 
 
+def in_history(change: Change) -> tuple[Attempt, ...]:
+    """Of `ended_attempts`, those whose end is not in the row itself (a lean end)."""
+    last = change.after.last_run
+    kept = None if last is None or last.ended_by is None else (last.slot_id, last.attempt)
+    return tuple(ended for ended in ended_attempts(change) if ended != kept)
+
+
 def events_of(change: Change, history: Mapping[Attempt, Execution]) -> tuple[LifecycleEvent, ...]:
     """The events of one write, in their order.
 
-    `history` has the rows of `ended_attempts`; one that is not there ended as the job's `last_run` says.
+    `history` has the rows of `in_history`; what is not there ended as the job's `last_run` says.
     """
     after = change.after
     told = [*_created(change)] if change.before is None else [*_changed(change.before, change, history)]
     return tuple(
         LifecycleEvent(
             type=one.type,
-            job_id=after.id,
-            owner=after.owner,
+            source=after.id,
             seq=after.seq,
             index=index,
             time=one.time,
-            facts=one.facts,
+            facts={"job_id": after.id, "owner": after.owner, **one.facts},
         )
         for index, one in enumerate(told)
     )
@@ -134,7 +143,9 @@ def _changed(before: Job, change: Change, history: Mapping[Attempt, Execution]) 
     for slot in sorted(after.runs):
         run, old = after.runs[slot], before.runs.get(slot)
         if run.state is RunState.RUNNING and (old is None or old.state is not RunState.RUNNING):
-            yield _Told(EventType.STARTED, run.started_at or change.at, _run(after, slot, run.attempt))
+            yield _Told(
+                EventType.STARTED, run.started_at or change.at, _run(after, slot, run.attempt, worker_id=run.worker_id)
+            )
     yield from _silence(before, after, change.at)
 
 
@@ -180,7 +191,7 @@ def _end(before: Job, after: Job, ended: Attempt, row: Execution | None, at: flo
     slot, attempt = ended
     run, waiting = before.runs.get(slot), after.runs.get(slot)
     outcome, code, time = _outcome(after, ended, row, at)
-    facts = _run(after, slot, attempt)
+    facts = _run(after, slot, attempt, worker_id=None if run is None else run.worker_id)
     started = run.started_at if run is not None and run.state is RunState.RUNNING else None
     status = _status(row, outcome)
     if outcome is Outcome.COMPLETED:
@@ -218,7 +229,7 @@ def _outcome(after: Job, ended: Attempt, row: Execution | None, at: float) -> tu
         return outcome.get(row.status, Outcome.PERMANENTLY_FAILED), code, row.completed_at
     last = after.last_run
     if last is not None and (last.slot_id, last.attempt) == ended:
-        return last.outcome, last.error_code, last.ended_at
+        return last.outcome, last.error_code, last.ended_at if last.completed_at is None else last.completed_at
     return Outcome.CANCELLED if after.cancelled else Outcome.PERMANENTLY_FAILED, None, at
 
 
@@ -228,13 +239,14 @@ def _status(row: Execution | None, outcome: Outcome) -> ExecutionStatus:
     return ExecutionStatus.COMPLETED if outcome is Outcome.COMPLETED else ExecutionStatus.FAILED
 
 
-def _run(job: Job, slot: str, attempt: int) -> dict[str, Any]:
+def _run(job: Job, slot: str, attempt: int, *, worker_id: str | None = None) -> dict[str, Any]:
     return {
         "run_id": run_id(job.id, slot),
         "scheduled_for": slot_instant(slot),
         "manual": is_manual(slot),
         "execution_id": execution_id(job.id, slot, attempt),
         "attempt": attempt,
+        "worker_id": worker_id,
     }
 
 

@@ -138,6 +138,12 @@ class LastRun:
     fence: int
     ended_at: int
     error_code: str | None = None
+    ended_by: str | None = None
+    """writeId of the lean end that made this: the run's only execution is here, and in no row of history."""
+    started_at: float | None = None
+    completed_at: float | None = None
+    result: str | None = None
+    """Of that execution, as JSON text; the instants to the millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +165,10 @@ class Job:
     """writeId of the last caller's action: evidence of an own write."""
     priority: Priority = Priority.NORMAL
     """Which run queue the job's hints go to; in the row, so that the sweep needs no definition."""
+    lean: bool = False
+    """A first attempt that succeeds may end lean: the job is one-time and called by one process that
+    waits for the answer, and nobody has revoked that. Once false, it
+    stays so."""
     spread: int = 0
     """Seconds added to every scheduled slot before it is due (spreadSeconds, hashed by job id)."""
     next_slot: int | None = None

@@ -106,8 +106,7 @@ def after_quarantine(job: Job, due: tuple[tuple[str, ActiveRun], ...], *, now: f
     """
     row = job
     for slot, run in due:
-        is_next = row.next_slot is not None and slot == slot_id(row.next_slot)
-        if not is_next and row.runs.get(slot) != run:
+        if not is_still_due(row, slot, run):
             continue
         ended = LastRun(
             slot_id=slot,
@@ -118,12 +117,21 @@ def after_quarantine(job: Job, due: tuple[tuple[str, ActiveRun], ...], *, now: f
             error_code="QUARANTINED",
         )
         row = replace(without_run(row, slot), last_run=ended)
-        if is_next:
+        if _is_next(row, slot):
             row = replace(row, next_slot=None, last_slot=row.next_slot, catch_up_to=None)
     if row is job:
         return Drop("PROGRESS")
     row = replace(released(row, int(now)), gap=None, wakes=0)
     return Write(job=with_attention(row, int(now)), reason="QUARANTINED", flush=job.gap)
+
+
+def is_still_due(job: Job, slot: str, run: ActiveRun) -> bool:
+    """Whether what was found to be due, the next slot or a waiting run, is in the row as it was."""
+    return _is_next(job, slot) or job.runs.get(slot) == run
+
+
+def _is_next(job: Job, slot: str) -> bool:
+    return job.next_slot is not None and slot == slot_id(job.next_slot)
 
 
 def _looked(job: Job, now: int) -> Job:

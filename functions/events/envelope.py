@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from functions.domain.events import LifecycleEvent
-from functions.events.models import MODELS
+from functions.events.models import MODELS, JobEvent
 
 _BY_TYPE = {model.type: model for model in MODELS}
 
@@ -22,8 +22,8 @@ def encode(event: LifecycleEvent, *, job_name: str | None) -> str:
         "time": event.time,
         "seq": event.seq,
         "index": event.index,
-        "job_id": event.job_id,
-        "owner": event.owner,
-        "job_name": job_name,
     }
-    return _BY_TYPE[event.type].model_validate(said).model_dump_json(exclude_none=True, ensure_ascii=True)
+    model = _BY_TYPE[event.type]
+    if issubclass(model, JobEvent):
+        said["job_name"] = job_name
+    return model.model_validate(said).model_dump_json(exclude_none=True, ensure_ascii=True)

@@ -38,16 +38,25 @@ class Event(BaseModel):
 
     version: Literal["1.0"] = "1.0"
     event_type: str
-    id: str = Field(description="The same for each copy of an event, `<jobId>:<seq>:<index>`: drop one you have seen.")
+    id: str = Field(
+        description="The same for each copy of an event, `<what it is about>:<seq>:<index>`: drop one you have seen."
+    )
     time: Instant = Field(description="When it happened.")
-    seq: int = Field(ge=1, description="Grows with each change of the job: its events in order are by seq, then index.")
+    seq: int = Field(
+        ge=1, description="Grows with each change of what it is about: its events in order are by seq, then index."
+    )
     index: int = Field(ge=0)
+
+
+class JobEvent(Event):
+    """What every event of a job says."""
+
     job_id: str
     owner: str
     job_name: str | None = Field(None, description="Left out where it could not be read.")
 
 
-class JobScheduled(Event):
+class JobScheduled(JobEvent):
     """The job was created, or a change gave it another next run."""
 
     type = EventType.SCHEDULED
@@ -56,7 +65,7 @@ class JobScheduled(Event):
     paused: bool
 
 
-class JobChanged(Event):
+class JobChanged(JobEvent):
     """A caller changed the job's definition."""
 
     type = EventType.CHANGED
@@ -64,14 +73,14 @@ class JobChanged(Event):
     revision: int
 
 
-class JobPaused(Event):
+class JobPaused(JobEvent):
     """A caller paused the job."""
 
     type = EventType.PAUSED
     event_type: Literal["job.paused"]
 
 
-class JobResumed(Event):
+class JobResumed(JobEvent):
     """A caller resumed the job."""
 
     type = EventType.RESUMED
@@ -79,21 +88,21 @@ class JobResumed(Event):
     next_run_at: Instant | None = None
 
 
-class JobCancelled(Event):
+class JobCancelled(JobEvent):
     """A caller cancelled the job: nothing of it runs any more."""
 
     type = EventType.CANCELLED
     event_type: Literal["job.cancelled"]
 
 
-class JobDeleted(Event):
+class JobDeleted(JobEvent):
     """A caller deleted the job."""
 
     type = EventType.DELETED
     event_type: Literal["job.deleted"]
 
 
-class JobSkipped(Event):
+class JobSkipped(JobEvent):
     """Slots passed without a run."""
 
     type = EventType.SKIPPED
@@ -104,12 +113,13 @@ class JobSkipped(Event):
     reason: str
 
 
-class _Attempt(Event):
+class _Attempt(JobEvent):
     run_id: str
     scheduled_for: Instant
     manual: bool = Field(description="A caller asked for this run; it belongs to no slot.")
     execution_id: str
     attempt: int = Field(ge=1)
+    worker_id: str | None = Field(None, description="Left out where no worker held it.")
 
 
 class JobStarted(_Attempt):
@@ -174,7 +184,7 @@ class JobWorkerLost(_Ended):
     event_type: Literal["job.worker_lost"]
 
 
-class JobSilent(Event):
+class JobSilent(JobEvent):
     """The job has had no success for alertAfterSeconds, for whatever reason: told once a silence."""
 
     type = EventType.SILENT
@@ -184,13 +194,42 @@ class JobSilent(Event):
     last_success_at: Instant | None = None
 
 
-class JobRecovered(Event):
+class JobRecovered(JobEvent):
     """A success ended a silence that was told."""
 
     type = EventType.RECOVERED
     event_type: Literal["job.recovered"]
     silent_since: Instant
     alert_after_seconds: int
+
+
+class CircuitOpened(Event):
+    """A target failed too often: nobody calls it until `openUntil`, then one probe at a time."""
+
+    type = EventType.CIRCUIT_OPENED
+    event_type: Literal["circuit.opened"]
+    circuit: str = Field(description="The target: `http:<host>:<port>`, `lambda:<function>`, `sqs:<queue>`, …")
+    failures: int
+    open_until: Instant
+
+
+class CircuitClosed(Event):
+    """The target answers again, or an administrator said so."""
+
+    type = EventType.CIRCUIT_CLOSED
+    event_type: Literal["circuit.closed"]
+    circuit: str
+
+
+class WorkerRegistered(Event):
+    """A worker asks for executions; `job.worker_lost` tells of those it took down with it."""
+
+    type = EventType.WORKER_REGISTERED
+    event_type: Literal["worker.registered"]
+    worker_id: str
+    owner: str
+    name: str
+    queues: list[str]
 
 
 MODELS: tuple[type[Event], ...] = (
@@ -210,4 +249,7 @@ MODELS: tuple[type[Event], ...] = (
     JobWorkerLost,
     JobSilent,
     JobRecovered,
+    CircuitOpened,
+    CircuitClosed,
+    WorkerRegistered,
 )

@@ -1,4 +1,4 @@
-"""Consumes the stream of jobs: puts lifecycle events on the stage's bus, in order per job.
+"""Consumes the streams of jobs and of circuits and workers: puts lifecycle events on the stage's bus, in order per job.
 
 A record that cannot be read goes to a queue of its own and holds nobody up; what the bus refuses comes again.
 """
@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from functions import bootstrap, telemetry
-from functions.adapters.job_stream import read_change
+from functions.adapters.change_stream import read_change
 from functions.domain.errors import CorruptDefinitionError
 from functions.usecases.lifecycle import Record, tell
 
@@ -28,7 +28,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     for record in event["Records"]:
         try:
             change = read_change(record)
-        except (CorruptDefinitionError, KeyError) as error:
+        except (CorruptDefinitionError, KeyError, ValueError) as error:
             telemetry.logger().error("a record cannot be read", extra={"eventId": record.get("eventID")})
             unreadable.announce([{"error": str(error), "keys": record.get("dynamodb", {}).get("Keys", {})}])
             continue

@@ -9,9 +9,12 @@ from typing import Any
 
 from functions.jobs import NonRetryable, Run, job
 
+_EVERY = 1_000
+"""Files between two reports of progress."""
+
 
 @job("expire-files")
-def expire_files(payload: Any, run: Run) -> dict[str, int]:  # noqa: ARG001 - every handler is given its run
+def expire_files(payload: Any, run: Run) -> dict[str, int]:
     """Remove the files of `{"directory", "olderThanSeconds"}`; the directory's name is relative to /tmp.
 
     Returns how many were removed and how many stay. Repeating it is harmless. A payload that makes no sense, or a
@@ -27,6 +30,8 @@ def expire_files(payload: Any, run: Run) -> dict[str, int]:  # noqa: ARG001 - ev
         raise NonRetryable(f"{name!r} is not inside {root}")
     files = [path for path in directory.iterdir() if path.is_file()] if directory.is_dir() else []
     old = [path for path in files if path.stat().st_mtime < time.time() - seconds]
-    for path in old:
+    for number, path in enumerate(old):
+        if number % _EVERY == 0:
+            run.report_progress(100 * number / len(old), f"{number} of {len(old)} removed")
         path.unlink(missing_ok=True)
     return {"removed": len(old), "kept": len(files) - len(old)}

@@ -23,13 +23,15 @@ from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import execution_id as attempt_id
 from functions.domain.ids import parse_execution_id
 from functions.domain.job import Job, RunState
+from functions.domain.lean import has_lean_run, may_end_lean
 from functions.domain.path import PathKind, path_of
 from functions.domain.step import step_of
 from functions.usecases import concurrency
 from functions.usecases.executor import follow
+from functions.usecases.history import recorded_execution
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
 from functions.usecases.services import Services
-from functions.usecases.writing import TRIES, Applied, apply, ruled, send
+from functions.usecases.writing import TRIES, Applied, apply, revoke, ruled, send
 
 
 def pause_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
@@ -163,6 +165,8 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
     """History says CANCELLED of each run first; a run that history knows to have ended otherwise ends so (V4)."""
     job = _changeable(services, caller, job_id, if_match)
     for _ in range(TRIES):
+        if has_lean_run(job):
+            job = revoke(services, job, check=lambda row: must_change(caller, row, if_match))
         now, mark = services.clock.now(), services.new_write_id()
         job, settled = _cancel_runs(services, job, now=now, mark=mark)
         if not settled:
@@ -211,9 +215,11 @@ def cancel_execution(services: Services, caller: Caller, execution_id: str) -> E
         job = _changeable(services, caller, key.job_id, None)
     except NotFoundError:
         raise NotFoundError(f"There is no execution {execution_id}.") from None
+    if may_end_lean(job, key.slot_id, key.attempt) and key.slot_id in job.runs:
+        job = revoke(services, job, check=lambda row: must_change(caller, row))
     run = job.runs.get(key.slot_id)
     if run is None or run.current_attempt != key.attempt:
-        return _ended_already(services.history.get(*key), execution_id)
+        return _ended_already(recorded_execution(services, job, key), execution_id)
     stored = services.history.record(
         ended_from_outside(
             job.id,
@@ -225,10 +231,25 @@ def cancel_execution(services: Services, caller: Caller, execution_id: str) -> E
             write_id=services.new_write_id(),
         )
     )
-    follow(services, job, stored, fence=run.fence)
-    if stored.status is ExecutionStatus.CANCELLED:
+    job = _follow_to_its_end(services, job, stored)
+    if stored.status is ExecutionStatus.CANCELLED and key.slot_id in job.runs:
         _stop(services, job, key.slot_id)
     return _ended_already(stored, execution_id)
+
+
+def _follow_to_its_end(services: Services, job: Job, stored: Execution) -> Job:
+    """Let the row follow, also where the attempt that was to be cancelled has started since the row was read.
+
+    Returns the row that the last try began with.
+    """
+    for _ in range(TRIES):
+        run = job.runs.get(stored.slot_id)
+        if run is None or run.current_attempt != stored.attempt:
+            break
+        if follow(services, job, stored, fence=run.fence) is not job:
+            break
+        job = services.jobs.get(job.id) or job
+    return job
 
 
 def _stop(services: Services, job: Job, slot: str) -> None:

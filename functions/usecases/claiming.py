@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from functions.domain.errors import CorruptDefinitionError, NotFoundError, Unava
 from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id
 from functions.domain.job import ActiveRun, Job, RunState
 from functions.domain.worker import Worker
+from functions.usecases.claim_limits import Limits
 from functions.usecases.executor import expire, follow, unreadable_payload
 from functions.usecases.judging import judged
 from functions.usecases.services import Polls
@@ -23,7 +25,9 @@ from functions.usecases.writing import TRIES, Applied, apply
 LOOK_EVERY = 1.0
 """Seconds between two looks of a poll that waits."""
 SPARES = 2
-"""Times as many executions are looked at as are asked for: other workers claim, too."""
+"""Times as many executions are found as are asked for: other workers claim, too."""
+LOOKED_AT = 50
+"""Jobs a look reads at most: those whose limits are reached are passed over."""
 SEEN_EVERY = 20
 """Seconds for which a poll need not note again that its worker lives."""
 
@@ -109,14 +113,15 @@ def _candidates(
     for queue in queues:
         what = worker_queue(worker.owner, queue)
         for shard in shards:
-            for place, job_id in polls.jobs.waiting_for(what, shard, limit=most * SPARES):
+            for place, job_id in polls.jobs.waiting_for(what, shard, limit=LOOKED_AT):
                 places.append((place, job_id, what))
     found: dict[str, Job] = {}
-    for _, job_id, what in sorted(places, key=lambda each: each[0]):
+    limits = Limits(polls)
+    for _, job_id, what in sorted(places, key=lambda each: each[0])[:LOOKED_AT]:
         if len(found) >= most * SPARES:
             break
         job = _read(polls, job_id)
-        if job is not None:
+        if job is not None and limits.have_room(job):
             found |= dict.fromkeys(_waiting(job, what), job)
     return found
 
@@ -163,16 +168,21 @@ def _claim_one(
     if job is None:
         return None
 
+    limits = Limits(polls)
+
     def decide(row: Job, mark: str) -> Write | Expired | Held | Drop:
         now = polls.clock.now()
         # A worker that drains is given what it holds, and nothing besides.
         served = () if worker.draining else queues
-        return decide_claim(row, key, worker_id=worker.id, queues=served, now=now, write_id=mark)
+        decision = decide_claim(row, key, worker_id=worker.id, queues=served, now=now, write_id=mark)
+        return limits.held_by(decision, row, key) if isinstance(decision, Write) else decision
 
-    try:
-        decided: Applied | Expired | Held | Drop = apply(polls, job, decide)
-    except (CorruptDefinitionError, UnavailableError):  # one row that cannot be claimed keeps no other from its worker
-        return None
+    decided: Applied | Expired | Held | Drop = Drop("GONE")
+    # One row that cannot be claimed keeps no other from its worker.
+    with contextlib.suppress(CorruptDefinitionError, UnavailableError):
+        decided = apply(polls, job, decide)
+    if not isinstance(decided, Applied):
+        limits.give_back()
     if isinstance(decided, Expired):
         expire(polls, job, decided)
         return None

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from functions.domain.claims import no_report
-from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait
+from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait, Write
 from functions.domain.definition import Completion
 from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
@@ -15,6 +15,7 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id, run_id, slot_instant
 from functions.domain.job import Job
+from functions.domain.lean import decide_lean_end, fits_the_row, may_end_lean
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.path import DIRECT_SECONDS, PathKind, path_of
 from functions.domain.step import step_of
@@ -22,7 +23,7 @@ from functions.usecases import circuits, concurrency
 from functions.usecases.gates import Gates
 from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
-from functions.usecases.writing import Applied, apply, send
+from functions.usecases.writing import Applied, apply, revoke, send
 
 _LOOKS = 3
 """Times an early hint waits and looks again before it is sent once more."""
@@ -96,8 +97,7 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
     if job.defined.completion is Completion.CALLBACK and answer.status is ExecutionStatus.COMPLETED:
         circuits.report(executor, job, slot, answer)
         return None
-    execution = executor.history.record(judged(executor, job, slot, answer))
-    follow(executor, job, execution, fence=job.runs[slot].fence)
+    execution = conclude(executor, job, judged(executor, job, slot, answer))
     circuits.report(executor, job, slot, answer)
     return execution
 
@@ -167,9 +167,13 @@ def unreadable_payload(payload: str) -> TargetAnswer | None:
     return None
 
 
-def expire(engine: Engine, job: Job, decision: Expired) -> Execution:
-    """End a run whose retry comes too late."""
+def expire(engine: Engine, job: Job, decision: Expired) -> Execution | None:
+    """End a run whose next attempt comes too late; None where it was started meanwhile."""
     slot, run = decision.slot_id, decision.run
+    if may_end_lean(job, slot, run.current_attempt):
+        job = revoke(engine, job)
+        if job.runs.get(slot) != run:
+            return None
     execution = engine.history.record(
         expired(job.id, slot, run, reason=decision.reason, now=engine.clock.now(), write_id=engine.new_write_id())
     )
@@ -190,8 +194,39 @@ def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job
     Returns the row as this write left it; `job` where the run was no longer there.
     """
     ended = apply(engine, job, lambda row, _: decide_end(row, execution, fence=fence, now=engine.clock.now()))
-    if isinstance(ended, Drop):
-        return job
+    return job if isinstance(ended, Drop) else _ended(engine, ended)
+
+
+def _ended(engine: Engine, ended: Applied) -> Job:
     send(engine, ended.job, ended.write.hints)
     concurrency.after_write(engine, ended)
     return ended.job
+
+
+def conclude(engine: Engine, job: Job, execution: Execution) -> Execution:
+    """End an attempt as the one process that may: the one whose start won, once. Returns what is recorded of it.
+
+    `job` is the row as the start left it.
+    """
+    may = may_end_lean(job, execution.slot_id, execution.attempt) and fits_the_row(execution)
+    if may and _end_lean(engine, job, execution):
+        return execution
+    recorded = engine.history.record(execution)
+    follow(engine, job, recorded, fence=execution.fence)
+    return recorded
+
+
+def _end_lean(engine: Engine, job: Job, execution: Execution) -> bool:
+    """End the attempt in one write of the row; False where that is not to be had, and history has to decide."""
+
+    def decide(row: Job, mark: str) -> Write | Drop:
+        return decide_lean_end(row, execution, now=engine.clock.now(), write_id=mark)
+
+    try:
+        ended = apply(engine, job, decide)
+    except UnavailableError:
+        return False
+    if isinstance(ended, Drop):
+        return False
+    _ended(engine, ended)
+    return True

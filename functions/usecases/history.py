@@ -8,12 +8,13 @@ from functions.domain.caller import Caller
 from functions.domain.definition import Completion
 from functions.domain.errors import NotFoundError
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
-from functions.domain.ids import execution_id, parse_execution_id, run_id
+from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id, run_id
 from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.lean import kept_execution
 from functions.domain.progress import Progress
 from functions.ports import Page
 from functions.usecases.jobs import read_job
-from functions.usecases.services import Services
+from functions.usecases.services import Engine, Services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ def job_history(
 ) -> Page[HistoryEntry]:
     """Newest first; the first page begins with what is active, and what was skipped but is not yet in history."""
     job = read_job(services, caller, job_id)
-    page = services.history.list(job_id, limit=limit, cursor=cursor)
+    page = services.history.list(job_id, limit=limit, cursor=cursor, beside=kept_execution(job))
     if cursor is not None:
         return Page(items=page.items, cursor=page.cursor)
     recorded = {(entry.slot_id, entry.attempt) for entry in page.items if isinstance(entry, Execution)}
@@ -74,13 +75,24 @@ def read_execution(services: Services, caller: Caller, execution: str) -> Execut
         job = read_job(services, caller, key.job_id)
     except NotFoundError:
         raise NotFoundError(f"There is no execution {execution}.") from None
-    recorded = services.history.get(*key)
+    recorded = recorded_execution(services, job, key)
     if recorded is not None:
         return recorded
     for entry in _active(job):
         if (entry.slot_id, entry.attempt) == (key.slot_id, key.attempt):
             return _with_progress(services, job, entry)
     raise NotFoundError(f"There is no execution {execution}.")
+
+
+def recorded_execution(engine: Engine, job: Job, key: ExecutionKey) -> Execution | None:
+    """How an attempt has ended, as the row keeps it or else history; None where it has not.
+
+    `job` is read before: an execution that leaves the row is in history first.
+    """
+    kept = kept_execution(job)
+    if kept is not None and (kept.slot_id, kept.attempt) == (key.slot_id, key.attempt):
+        return kept
+    return engine.history.get(*key)
 
 
 def _active(job: Job) -> list[ActiveExecution]:

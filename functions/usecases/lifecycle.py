@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from functions.domain.errors import CorruptDefinitionError
-from functions.domain.events import Attempt, Change, LifecycleEvent, ended_attempts, events_of
+from functions.domain.events import Attempt, Change, LifecycleEvent, events_of, in_history
 from functions.domain.execution import Execution
 from functions.domain.job import Job
+from functions.domain.lean import kept_execution
+from functions.domain.target_events import CircuitChange, WorkerRegistered, circuit_events, worker_events
 from functions.ports import BusEvent, Clock, EventBus, JobStore, RunHistory
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
@@ -38,7 +40,7 @@ class Record:
     """A record of the stream."""
 
     id: str
-    change: Change
+    change: Change | CircuitChange | WorkerRegistered
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +89,37 @@ def _drain(announcer: Announcer, lines: dict[str, deque[tuple[Record, BusEvent]]
     return sent
 
 
-def _events(announcer: Announcer, change: Change) -> list[BusEvent]:
-    history = {}
-    for ended in ended_attempts(change):
-        row = _recorded(announcer.history, change.after.id, ended)
-        if row is not None:
-            history[ended] = row
-    events = events_of(change, history)
-    name = _name(announcer, change.after) if events else None
+def _events(announcer: Announcer, change: Change | CircuitChange | WorkerRegistered) -> list[BusEvent]:
+    if isinstance(change, Change):
+        events = _of_job(announcer, change)
+        name = _name(announcer, change.after) if events else None
+    else:
+        events = circuit_events(change) if isinstance(change, CircuitChange) else worker_events(change)
+        name = None
     return [
         BusEvent(
-            key=event.job_id, type=event.type.value, time=event.time, detail=announcer.encode(event, job_name=name)
+            key=event.source, type=event.type.value, time=event.time, detail=announcer.encode(event, job_name=name)
         )
         for event in events
     ]
 
 
-def _recorded(history: RunHistory, job_id: str, ended: Attempt) -> Execution | None:
+def _of_job(announcer: Announcer, change: Change) -> tuple[LifecycleEvent, ...]:
+    history = {}
+    for ended in in_history(change):
+        row = _recorded(announcer.history, change.after, ended)
+        if row is not None:
+            history[ended] = row
+    return events_of(change, history)
+
+
+def _recorded(history: RunHistory, after: Job, ended: Attempt) -> Execution | None:
     """None where there is no row, or it cannot be read: the job's row says how the run ended."""
+    kept = kept_execution(after)
+    if kept is not None and (kept.slot_id, kept.attempt) == ended:
+        return kept
     try:
-        return history.get(job_id, ended.slot_id, ended.attempt)
+        return history.get(after.id, ended.slot_id, ended.attempt)
     except CorruptDefinitionError:
         return None
 

@@ -11,13 +11,14 @@ from functions.domain.claims import is_overdue, no_report
 from functions.domain.concurrency import waits_of
 from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.execution import Execution
-from functions.domain.job import Job
-from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, quarantined
+from functions.domain.job import ActiveRun, Job
+from functions.domain.lean import may_end_lean
+from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, is_still_due, quarantined
 from functions.usecases import concurrency
 from functions.usecases.executor import follow
 from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Engine
-from functions.usecases.writing import Applied, apply, send
+from functions.usecases.writing import Applied, apply, revoke, send
 
 MAX_BACKLOG = 1_000
 """Hints waiting in the run queues beyond which the sweep adds none."""
@@ -116,7 +117,7 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
         decision: Applied | Recover | Quarantine | Drop = apply(engine, job, decide)
         if isinstance(decision, Recover):
             waited = waiting_hints(job)
-            job = follow(engine, job, _recover(engine, job, decision), fence=decision.run.fence)
+            job = _recover(engine, job, decision)
             done, sent = "RECOVERED", sent | frozenset(waiting_hints(job)).difference(waited)
             continue
         if isinstance(decision, Quarantine):
@@ -139,24 +140,35 @@ def _drain(engine: Engine, job: Job, drained: set[str]) -> None:
             concurrency.drain(engine, key, also=job, thorough=True)
 
 
-def _recover(engine: Engine, job: Job, decision: Recover) -> Execution:
-    """The history row of an attempt whose lease is over: what its owner recorded, or else WORKER_LOST."""
+def _recover(engine: Engine, job: Job, decision: Recover) -> Job:
+    """End an attempt whose lease is over, as its owner recorded, or else by now; returns the row after that."""
     slot, run = decision.slot_id, decision.run
     recorded = engine.history.get(job.id, slot, run.attempt)
-    if recorded is not None:
-        return recorded
+    if recorded is None:
+        if may_end_lean(job, slot, run.attempt):
+            job = revoke(engine, job)
+            if job.runs.get(slot) != run:
+                return job  # its owner was faster
+        recorded = engine.history.record(_given_up(engine, job, slot, run))
+    return follow(engine, job, recorded, fence=run.fence)
+
+
+def _given_up(engine: Engine, job: Job, slot: str, run: ActiveRun) -> Execution:
+    """The end of an attempt that nobody holds any more: TIMED_OUT where its report is overdue, else WORKER_LOST."""
     if is_overdue(run, engine.clock.now()):
         defined = engine.jobs.get(job.id)
         if defined is not None and defined.definition is not None:  # one that cannot be read: lost, not timed out
             job = replace(job, definition=defined.definition)
-            return engine.history.record(judged(engine, job, slot, no_report(job)))
-    return engine.history.record(judged_lost(engine, job, slot, run))
+            return judged(engine, job, slot, no_report(job))
+    return judged_lost(engine, job, slot, run)
 
 
 def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
-    for slot, run in decision.due:
+    job = revoke(engine, job)
+    due = tuple((slot, run) for slot, run in decision.due if is_still_due(job, slot, run))
+    for slot, run in due:
         engine.history.record(quarantined(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
-    ended = apply(engine, job, lambda row, _: after_quarantine(row, decision.due, now=engine.clock.now()))
+    ended = apply(engine, job, lambda row, _: after_quarantine(row, due, now=engine.clock.now()))
     if not isinstance(ended, Applied):
         return ended.reason
     concurrency.after_write(engine, ended)

@@ -13,6 +13,7 @@ from functions.domain.decision import Due, Write
 from functions.domain.errors import LostRaceError, UnavailableError
 from functions.domain.hint import Hint
 from functions.domain.job import Job
+from functions.domain.lean import decide_revoke, displaced
 from functions.ports import ArmedHint
 from functions.usecases.services import Engine
 
@@ -51,6 +52,8 @@ def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other])
         decision = decide(job, mark)
         if not isinstance(decision, Write):
             return decision
+        if (execution := displaced(job, decision.job)) is not None:
+            engine.history.record(execution)
         if decision.flush is not None:
             engine.history.record_gap(job.id, decision.flush, now=engine.clock.now())
         try:
@@ -68,7 +71,23 @@ def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other])
 
 def _is_own(current: Job, mark: str) -> bool:
     """Whether the row shows that the write with this mark was applied, and then overwritten by another."""
-    return current.revised_by == mark or any(run.started_by == mark for run in current.runs.values())
+    if current.revised_by == mark or (current.last_run is not None and current.last_run.ended_by == mark):
+        return True
+    return any(run.started_by == mark for run in current.runs.values())
+
+
+def revoke(engine: Engine, job: Job, *, check: Callable[[Job], None] = lambda _: None) -> Job:
+    """Make sure that none of the job's attempts ends lean any more; returns the row as it then is.
+
+    Whoever puts history for an attempt that is not its own does this first. `check` may refuse a row by raising.
+    """
+
+    def decide(row: Job, _: str) -> Write | Job:
+        check(row)
+        return decide_revoke(row)
+
+    revoked = apply(engine, job, decide)
+    return revoked.job if isinstance(revoked, Applied) else revoked
 
 
 def send_all(engine: Engine, jobs: Iterable[tuple[Job, Iterable[Due]]]) -> None:

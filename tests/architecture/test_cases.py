@@ -15,13 +15,11 @@ from tests.unit import test_cron
 TESTS = Path(__file__).parents[1]
 CASES = TESTS / "cases"
 NOT_BUILT = {
-    17: "pull workers",
     30: "bulk cancel",
 }
 """Number of a scenario to what of Gnomon it waits for."""
 IN_PART = {
     8: "its notification: notifications are not built",
-    18: "its worker: pull workers are not built",
 }
 """Scenarios whose tests leave a part out, and why."""
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = {
     "api": settings.ApiSettings,
+    "poll": settings.PollSettings,
     "executor": settings.ExecutorSettings,
     "steps": settings.StepsSettings,
     "sweep": settings.SweepSettings,
@@ -198,7 +199,7 @@ def _reasons() -> Iterator[str]:
 
 
 _ERRORS_OF_THE_ENGINE = ("WORKER_LOST", "TARGET_ERROR", "PAYLOAD_ERROR", "TIMEOUT")
-_DECIDING = ("path", "decision", "dispatch", "ending", "visit", "commands", "retry")
+_DECIDING = ("path", "decision", "dispatch", "claims", "ending", "lean", "visit", "commands", "retry")
 
 
 def test_the_error_codes_are_those_of_the_code() -> None:

@@ -10,6 +10,7 @@ from tests.infra.synthesized import synthesized
 
 FUNCTIONS = {
     "Api": settings.ApiSettings,
+    "Poll": settings.PollSettings,
     "Executor": settings.ExecutorSettings,
     "Steps": settings.StepsSettings,
     "Sweep": settings.SweepSettings,

@@ -59,10 +59,10 @@ def test_all_of_many_parallel_recorders_see_one_decision(history):
     assert history.get(JOB_ID, f"{NOW}", 1) == answers[0]
 
 
-def rows(history: Any, limit: int = 50) -> list[Any]:
+def rows(history: Any, limit: int = 50, beside: Any = None) -> list[Any]:
     found, cursor = [], None
     while True:
-        page = history.list(JOB_ID, limit=limit, cursor=cursor)
+        page = history.list(JOB_ID, limit=limit, cursor=cursor, beside=beside)
         assert len(page.items) <= limit
         found += page.items
         if page.cursor is None:
@@ -111,6 +111,26 @@ def test_history_is_newest_first_over_pages(history):
         f"gap {NOW + 60}",
         *(f"{NOW}-{n}" for n in (3, 2, 1)),
     ]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 10])
+@pytest.mark.parametrize("place", ["newest", "between", "oldest", "stored"])
+def test_what_has_no_row_is_listed_in_its_place(history, limit, place):
+    """Pages stay as long as asked for, and each entry is on one of them."""
+    slots = {"newest": NOW + 900, "between": NOW + 150, "oldest": NOW, "stored": NOW + 200}
+    beside = make_execution(slot_id=f"{slots[place]}", result='"beside"')
+    stored = [make_execution(slot_id=f"{NOW + 100 * number}") for number in range(1, 4)]
+    for execution in stored:
+        history.record(execution)
+    expected = {one.slot_id: one for one in stored} | {beside.slot_id: beside}
+
+    assert rows(history, limit, beside) == [expected[slot] for slot in sorted(expected, reverse=True)]
+
+
+def test_what_has_no_row_is_listed_alone(history):
+    beside = make_execution()
+
+    assert rows(history, 1, beside) == [beside]
 
 
 def test_the_last_full_page_has_no_cursor(history):

@@ -11,6 +11,7 @@ from tests.e2e.stack import Aws, Stack
 
 OUTPUTS = {
     "api": "ApiFunction",
+    "poll": "PollFunction",
     "executor": "ExecutorFunction",
     "steps": "StepsFunction",
     "sweep": "SweepFunction",

@@ -40,6 +40,15 @@ class Subscriber:
 
     def copies(self, job_id: str) -> list[dict[str, Any]]:
         """What came of the job so far, in the order it came, twice what came twice; the whole EventBridge event."""
+        self._receive()
+        return [copy for copy in self._copies if copy["detail"].get("jobId") == job_id]
+
+    def of_circuit(self, key: str) -> list[dict[str, Any]]:
+        """Events of one target's circuit."""
+        self._receive()
+        return [copy["detail"] for copy in self._copies if copy["detail"].get("circuit") == key]
+
+    def _receive(self) -> None:
         while True:
             answer = self._aws.sqs.receive_message(QueueUrl=self._queue_url, MaxNumberOfMessages=10)
             messages = answer.get("Messages", [])
@@ -47,8 +56,7 @@ class Subscriber:
                 self._copies.append(json.loads(message["Body"]))
                 self._aws.sqs.delete_message(QueueUrl=self._queue_url, ReceiptHandle=message["ReceiptHandle"])
             if not messages:
-                break
-        return [copy for copy in self._copies if copy["detail"]["jobId"] == job_id]
+                return
 
     def story(self, job_id: str, last: str, *, seconds: float = 20, count: int = 1) -> list[dict[str, Any]]:
         """The job's events in their order, each once, when the last of them, of type `last`, is there `count` times."""

@@ -9,13 +9,13 @@ import pytest
 
 from tests.e2e.stack import job_body, once, until
 from tests.e2e.subscriber import Subscriber
+from tests.e2e.target import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gnomon.client import Client
     from tests.e2e.stack import Aws, Stack
-    from tests.e2e.target import Endpoint
 
 pytestmark = pytest.mark.e2e
 
@@ -138,3 +138,18 @@ def test_a_paused_job_is_silent_and_recovers_by_a_run_by_hand(
     events = subscriber.story(silent_job, "job.recovered")
     assert types(events)[3:] == ["job.started", "job.completed", "job.recovered"]
     assert scheduler.get_job(silent_job)["silentSince"] is None
+
+
+def test_a_circuit_tells_that_it_opened(subscriber: Subscriber, create: Callable[..., dict[str, Any]]) -> None:
+    with Endpoint().listening() as target:  # a port of its own, and so a circuit of its own
+        create(
+            schedule=once(0),
+            target=target.target("503"),
+            retryConfig={**FIXED, "maxRetries": 2},
+            circuitBreaker={"failureThreshold": 2, "openSeconds": 3600},
+        )
+        key = f"http:{target.url().split('/')[2]}"
+
+        [event] = until(lambda: subscriber.of_circuit(key), seconds=30)
+
+    assert (event["eventType"], event["failures"]) == ("circuit.opened", 2)

@@ -142,6 +142,31 @@ def test_cancel_one_execution(scheduler: Client, endpoint: Endpoint, create: Cal
     assert scheduler.get_job(job["id"])["status"] == "SCHEDULED"
 
 
+@pytest.mark.case(18)
+def test_cancel_one_execution_that_waits(scheduler: Client, endpoint: Endpoint, create: Callable[..., Any]) -> None:
+    """A retry, and a run that is queued behind another: neither comes, and the job goes on."""
+    retry = {"maxRetries": 3, "initialDelaySeconds": 3, "backoffStrategy": "fixed", "jitter": 0}
+    failed = create(schedule=once(0), target=endpoint.target("503"), retryConfig=retry)
+    until(lambda: scheduler.get_job(failed["id"])["status"] == "RETRYING", seconds=40, every=0.05)
+    waiting, _ = scheduler.history(failed["id"])
+    assert (waiting["status"], waiting["attempt"]) == ("QUEUED", 2)
+    for _ in range(2):
+        assert scheduler.cancel_execution(waiting["id"])["status"] == "CANCELLED"
+    after = scheduler.get_job(failed["id"])
+    assert (after["status"], after["activeRuns"]) == ("CANCELLED", [])
+
+    busy = create(target=endpoint.target("sleep"), overlapPolicy="queue")
+    for _ in range(2):
+        scheduler.execute_job(busy["id"])
+    until(lambda: endpoint.calls(busy["id"]), seconds=40, every=0.05)
+    [queued] = [each for each in scheduler.history(busy["id"]) if each["status"] == "QUEUED"]
+    assert scheduler.cancel_execution(queued["id"])["status"] == "CANCELLED"
+    until(lambda: scheduler.get_job(busy["id"])["status"] == "SCHEDULED", seconds=40, hint="the first run ends")
+    time.sleep(3)
+    assert len(endpoint.calls(failed["id"])) == len(endpoint.calls(busy["id"])) == 1
+    assert sorted(each["status"] for each in scheduler.history(busy["id"])) == ["CANCELLED", "COMPLETED"]
+
+
 def test_delete(api: Api, scheduler: Client, endpoint: Endpoint) -> None:
     job = scheduler.create_job(job_body(schedule=once(3), target=endpoint.target()))
     path = f"/v1/jobs/{job['id']}"

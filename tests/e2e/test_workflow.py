@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from functions.domain.dispatch import LEASE_MARGIN
+from functions.domain.visit import LEASE_GRACE
 from gnomon.client import Client
 from tests.e2e.processes import kill, processes_of
 from tests.e2e.stack import Api, Aws, Stack, instant, job_body, once, problem, until
 from tests.e2e.target import Endpoint
+from tests.e2e.user_function import make_function, remove_function
 
 pytestmark = pytest.mark.e2e
 
@@ -110,6 +113,29 @@ def test_attempt_is_cut_off_at_its_timeout_and_retried(
     assert machine.states(first)[-1] == "RecordOutcome", "the function kept the deadline, not the machine"
 
 
+@pytest.mark.parametrize("orchestrated", [True, False])
+def test_function_of_the_users_is_not_waited_for_longer(
+    aws: Aws, scheduler: Client, create: Create, orchestrated: bool
+) -> None:
+    function = make_function(aws)
+    try:
+        made = create(
+            schedule=once(0),
+            target={"type": "lambda", "functionName": function},
+            payload="sleep",
+            orchestrated=orchestrated,
+            timeoutSeconds=2,
+            retryConfig=QUICK | {"maxRetries": 0},
+        )
+        [execution] = history(scheduler, made["id"], status="FAILED")
+    finally:
+        remove_function(aws, function)
+    assert (execution["status"], execution["error"]["code"]) == ("TIMED_OUT", "TIMEOUT")
+    took = instant(execution["completedAt"]) - instant(execution["startedAt"])
+    # Of the machine's way the start is a part: its execution, and a function that may have to be started first.
+    assert 2 <= took <= (5 if orchestrated else 3)
+
+
 def test_cancel_stops_the_execution_and_nothing_follows(
     scheduler: Client, machine: Machine, create: Create, endpoint: Endpoint
 ) -> None:
@@ -154,6 +180,25 @@ def test_killed_function_is_found_by_the_machine(
     assert machine.states(first)[-2:] == ["Invoke", "RecordFailure"]
     assert second["status"] == "COMPLETED"
     assert len(endpoint.calls(made["id"])) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_execution_that_is_lost_is_repeated_when_its_lease_is_over(
+    scheduler: Client, machine: Machine, create: Create, endpoint: Endpoint
+) -> None:
+    """Somebody stops it by hand, so nothing of it records anything: the last of the three guards."""
+    made = create(
+        schedule=once(0), target=endpoint.target("sleep-200"), orchestrated=True, timeoutSeconds=5, retryConfig=QUICK
+    )
+    [running] = until(lambda: list(scheduler.history(made["id"])) if endpoint.calls(made["id"]) else [], seconds=20)
+    machine.aws.states.stop_execution(executionArn=machine.arn_of(dict(running)))
+    # The function under way has put its history row, if it came so far: then nothing is lost but the time.
+    first, *others = history(scheduler, made["id"], seconds=5 + LEASE_MARGIN + LEASE_GRACE + 60 + 30)
+    assert instant(first["completedAt"]) >= instant(first["startedAt"])
+    assert [each["status"] for each in (first, *others)][-1] == "COMPLETED"
+    late = time.time() - instant(running["startedAt"])
+    assert late >= 5 + LEASE_MARGIN, "nobody takes it back before"
 
 
 def test_timeout_beyond_what_any_function_waits_is_refused(api: Api, endpoint: Endpoint) -> None:

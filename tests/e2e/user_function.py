@@ -9,7 +9,11 @@ import zipfile
 from tests.e2e.stack import Aws, unique
 
 FUNCTION = """
+import time
+
 def handler(event, context):
+    if event["payload"] == "sleep":
+        time.sleep(20)
     if event["payload"] == "fail":
         raise ValueError("told to")
     return {"seen": event}
@@ -17,7 +21,7 @@ def handler(event, context):
 
 
 def make_function(aws: Aws) -> str:
-    """The name of a new function that answers what it was given, or fails where the payload says so."""
+    """The name of a new function that answers what it was given, or fails, or sleeps, where the payload says so."""
     name = unique("gnomon-e2e")
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
@@ -26,7 +30,12 @@ def make_function(aws: Aws) -> str:
     policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
     role = aws.iam.create_role(RoleName=name, AssumeRolePolicyDocument=policy)["Role"]["Arn"]
     aws.functions.create_function(
-        FunctionName=name, Runtime="python3.14", Role=role, Handler="app.handler", Code={"ZipFile": code.getvalue()}
+        FunctionName=name,
+        Runtime="python3.14",
+        Role=role,
+        Handler="app.handler",
+        Code={"ZipFile": code.getvalue()},
+        Timeout=30,
     )
     return name
 

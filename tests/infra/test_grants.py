@@ -13,6 +13,7 @@ EXECUTIONS = "Storage/Executions.Arn"
 IDEMPOTENCY = "Storage/Idempotency.Arn"
 COORDINATION = "Storage/Coordination.Arn"
 KEY = "Storage/Key.Arn"
+STREAMS = {"Storage/Jobs.StreamArn", "Storage/Coordination.StreamArn"}
 RUN_QUEUES = {"Queues/RunHigh.Arn", "Queues/RunNormal.Arn", "Queues/RunLow.Arn"}
 SCHEDULES = "arn:<Partition>:scheduler:<Region>:<AccountId>:schedule/Hints/Group/*"
 EXECUTIONS_OF_THE_MACHINE = "arn:<Partition>:states:<Region>:<AccountId>:execution:Workflow/Attempts.Name:*"
@@ -56,10 +57,11 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
     },
     "Poll": {
         **TABLE_KEY,
-        "dynamodb:Query": {f"{JOBS}/index/waiting"},
+        "dynamodb:Query": {f"{JOBS}/index/waiting", COORDINATION},
         "dynamodb:GetItem": {JOBS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS, COORDINATION},
-        "dynamodb:PutItem": {EXECUTIONS},
+        "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
+        "dynamodb:DeleteItem": {COORDINATION},
         "sqs:SendMessage": RUN_QUEUES,
     },
     "Executor": {
@@ -113,9 +115,9 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "kms:Decrypt": {KEY},
         "kms:DescribeKey": {KEY},
         "dynamodb:GetItem": {JOBS, EXECUTIONS},
-        "dynamodb:DescribeStream": {"Storage/Jobs.StreamArn"},
-        "dynamodb:GetRecords": {"Storage/Jobs.StreamArn"},
-        "dynamodb:GetShardIterator": {"Storage/Jobs.StreamArn"},
+        "dynamodb:DescribeStream": STREAMS,
+        "dynamodb:GetRecords": STREAMS,
+        "dynamodb:GetShardIterator": STREAMS,
         "dynamodb:ListStreams": {"*"},
         "events:PutEvents": {"Events/Bus.Arn"},
         "sqs:SendMessage": {"Queues/Unreadable.Arn"},

@@ -96,10 +96,25 @@ def test_runs_that_failed_for_good_are_announced_from_the_stream(template: Templ
     assert '"NewImage": {"dl": {"S": [{"exists": true}]}}' in pattern["Pattern"]
 
 
-def test_every_change_of_a_state_row_is_told_from_the_stream(template: Template) -> None:
-    mapping = template.properties("Functions/TakeChanges")
+WRITTEN = ["INSERT", "MODIFY"]
+TOLD = {
+    "TakeChanges": ("Jobs", [{"eventName": WRITTEN, "dynamodb": {"Keys": {"S": {"S": ["S"]}}}}]),
+    "TakeCoordination": (
+        "Coordination",
+        [
+            {"eventName": WRITTEN, "dynamodb": {"Keys": {"kind": {"S": ["circuit"]}}}},
+            {"eventName": ["INSERT"], "dynamodb": {"Keys": {"kind": {"S": ["worker"]}}}},
+        ],
+    ),
+}
 
-    assert mapping["EventSourceArn"] == "Storage/Jobs.StreamArn"
+
+@pytest.mark.parametrize("name", sorted(TOLD))
+def test_what_changes_is_told_from_the_streams(template: Template, name: str) -> None:
+    mapping = template.properties(f"Functions/{name}")
+    table, filters = TOLD[name]
+
+    assert mapping["EventSourceArn"] == f"Storage/{table}.StreamArn"
     assert mapping["FunctionName"] == "Functions/Lifecycle/Function"
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["BisectBatchOnFunctionError"] is True
@@ -107,9 +122,7 @@ def test_every_change_of_a_state_row_is_told_from_the_stream(template: Template)
     assert mapping["DestinationConfig"] == {"OnFailure": {"Destination": "Queues/Unreadable.Arn"}}
     assert mapping["StartingPosition"] == "TRIM_HORIZON"
     assert mapping.get("ParallelizationFactor", 1) == 1
-    (pattern,) = mapping["FilterCriteria"]["Filters"]
-    expected = {"eventName": ["INSERT", "MODIFY"], "dynamodb": {"Keys": {"S": {"S": ["S"]}}}}
-    assert json.loads(pattern["Pattern"]) == expected
+    assert [json.loads(each["Pattern"]) for each in mapping["FilterCriteria"]["Filters"]] == filters
 
 
 def test_there_is_one_bus_and_nothing_listens_by_itself(template: Template) -> None:

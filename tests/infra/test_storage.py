@@ -22,7 +22,12 @@ INDEXES = {
     "Coordination": {},
 }
 NUMBERS = {"at", "ca"}
-STREAMS = {"Jobs": "NEW_AND_OLD_IMAGES", "Executions": "NEW_IMAGE", "Idempotency": None, "Coordination": None}
+STREAMS = {
+    "Jobs": "NEW_AND_OLD_IMAGES",
+    "Executions": "NEW_IMAGE",
+    "Idempotency": None,
+    "Coordination": "NEW_AND_OLD_IMAGES",
+}
 
 
 def _keys(schema: list[dict[str, str]]) -> list[tuple[str, str]]:

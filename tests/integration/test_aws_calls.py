@@ -38,12 +38,12 @@ def test_only_an_owners_first_job_in_a_process_registers_the_owner() -> None:
     assert len(first.calls) == len(counted()["POST /v1/jobs"].calls) + 1
 
 
-def test_a_one_time_job_that_succeeds_at_once_costs_eight_write_units() -> None:
-    """Limits 1; put 3 (row, owner and attention index); start 1, history 1, end 2 (it leaves the attention index)."""
+def test_a_one_time_job_that_succeeds_at_once_costs_seven_write_units() -> None:
+    """Limits 1; put 3 (row, owner and attention index); start 1, end 2 (it leaves the attention index)."""
     assert counted()["one-time job: created"].write_units <= 4
     run = counted()["one-time job: started and ended"]
-    assert len(run.calls) <= 4, run.calls
-    assert run.write_units <= 4, run.calls
+    assert len(run.calls) <= 3, run.calls
+    assert run.write_units <= 3, run.calls
     assert run.read_units <= 1, run.calls
 
 

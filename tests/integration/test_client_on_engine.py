@@ -14,10 +14,8 @@ from rich.console import Console
 
 from functions.adapters.address_guard import AddressGuard
 from functions.adapters.http_target import HttpTarget
-from functions.api.app import create_app
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.outcome import TargetAnswer
-from functions.settings import TargetRules
 from gnomon.client import Client
 from gnomon.display import executions_table, job_details, jobs_table
 from gnomon.errors import GnomonApiError
@@ -26,51 +24,14 @@ from gnomon.job_body import rfc3339
 from gnomon.local import demo
 from gnomon.local.receiver import Receiver
 from tests.driver import Driver
+from tests.gateway import RULES, Gateway
 
 KEY = base64.b64encode(b"0123456789abcdef0123456789abcdef").decode()
-RULES = TargetRules(name_prefixes=("gnomon-",), unguarded_origins=("http://127.0.0.1:*",))
-CLAIMS = {"token_use": "access", "sub": "alice", "username": "alice", "cognito:groups": "[scheduler]"}
 
 
 class Secrets:
     def get(self, _secret: str) -> str:
         return json.dumps({"current": KEY})
-
-
-class Gateway:
-    """What API Gateway does: an HTTP request becomes the function's event, its answer the response."""
-
-    def __init__(self, driver: Driver) -> None:
-        self.app = create_app(
-            driver.services,
-            limits=driver.world.limits,
-            rules=RULES,
-            check_address=lambda _url: None,
-            stage="test",
-            version="0",
-        )
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        method, path = request.method, request.url.path
-        answer = self.app(
-            {
-                "version": "2.0",
-                "routeKey": f"{method} {path}",
-                "rawPath": path,
-                "rawQueryString": request.url.query.decode(),
-                "headers": dict(request.headers),
-                "body": request.content.decode() or None,
-                "isBase64Encoded": False,
-                "requestContext": {
-                    "authorizer": {"jwt": {"claims": CLAIMS, "scopes": None}},
-                    "http": {"method": method, "path": path},
-                    "requestId": "request-1",
-                    "stage": "$default",
-                },
-            },
-            None,
-        )
-        return httpx.Response(answer["statusCode"], text=answer.get("body") or "", headers=answer.get("headers"))
 
 
 class Played:

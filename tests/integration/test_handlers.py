@@ -13,6 +13,7 @@ import boto3
 import pytest
 
 from functions import bootstrap
+from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_items import (
     definition_attributes,
@@ -25,12 +26,15 @@ from functions.adapters.dynamodb_items import (
 )
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_keys import definition_key, state_key
+from functions.adapters.dynamodb_workers import DynamoDbWorkers
+from functions.domain.circuit import Circuit
 from functions.domain.definition import Priority
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import ExecutionStatus
 from functions.domain.hint import read_hint
 from functions.domain.instants import rfc3339
 from functions.domain.job import JobStatus
+from functions.domain.worker import Worker
 from functions.handlers import api, dead_letters, executor, jobs, lifecycle, steps, sweep
 from functions.settings import RetryDefaults
 from tests.api_client import Api
@@ -341,6 +345,40 @@ class TestLifecycle:
         assert lifecycle.handler({"Records": [definition, expired]}, CONTEXT) == {"batchItemFailures": []}
         assert received(aws, aws.subscriber_url) == received(aws, unreadable) == []
 
+    def test_circuits_and_workers_are_told_of_and_heartbeats_are_not(self, aws: Aws, unreadable: str) -> None:
+        circuits = DynamoDbCircuits(aws.dynamodb, aws.coordination_table)
+        opened = Circuit(key="sqs:orders", failures=5, since=NOW, open_until=NOW + 30)
+        circuits.save(Circuit(key="sqs:orders"), opened, now=NOW)
+        worker = Worker(
+            id="abcdefghijklmnop",
+            owner="team-a",
+            created_by="alice",
+            name="one",
+            queues=("reports",),
+            max_items=1,
+            registered_at=NOW,
+            seen_at=NOW,
+        )
+        DynamoDbWorkers(aws.dynamodb, aws.coordination_table).register(worker)
+        [record] = sample("jobs-stream")["Records"]
+
+        def change(event: str, row: dict[str, Any]) -> dict[str, Any]:
+            images = {"Keys": {name: row[name] for name in ("kind", "name")}, "NewImage": row, "SequenceNumber": "1"}
+            return {**record, "eventName": event, "dynamodb": images}
+
+        table = aws.dynamodb.scan(TableName=aws.coordination_table)["Items"]
+        rows = {row["kind"]["S"]: row for row in table}
+        unread = change("INSERT", {name: value for name, value in rows["circuit"].items() if name != "si"})
+        records = [
+            change("INSERT", rows["circuit"]),
+            change("INSERT", rows["worker"]),
+            change("MODIFY", rows["worker"]),
+        ]
+        assert lifecycle.handler({"Records": [unread, *records]}, CONTEXT) == {"batchItemFailures": []}
+        found = [json.loads(body)["detail-type"] for body in received(aws, aws.subscriber_url)]
+        assert sorted(found) == ["circuit.opened", "worker.registered"]
+        assert len(received(aws, unreadable)) == 1
+
     def test_what_the_bus_refuses_comes_again(self, aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("EVENT_BUS", "a bus that is not there")
         hurried: Any = SimpleNamespace(aws_request_id="1", get_remaining_time_in_millis=lambda: 10_100)
@@ -407,6 +445,7 @@ READ_HERE = {
     "hints-batch",
     "history-stream",
     "jobs",
+    "jobs-v1",
     "jobs-stream",
     "lifecycle-v1",
     "row-definition-v1",

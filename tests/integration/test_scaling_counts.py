@@ -14,4 +14,4 @@ def test_units_of_a_one_time_job() -> None:
     assert whole.read_units == work.READS
     assert len([call for call in whole.calls if "SendMessage" in str(call)]) == SINGLE.sends
     run = counted["one-time job: started and ended"]
-    assert len(run.calls) == 4, "the calls of an attempt that batch_seconds() waits for"
+    assert len(run.calls) == work.CALLS, "the calls of an attempt that batch_seconds() waits for"

@@ -118,7 +118,7 @@ def test_the_attention_index_gives_the_longest_overdue_first_over_pages(
     """A hundred runs with leases, whose rows were due in the index since their start; one stuck, started last."""
     monkeypatch.setattr(dynamodb_jobs, "ATTENTION_PAGE", 7)
     driver = driver_on(aws)
-    ids = [one for one in (str(uuid.UUID(int=number)) for number in range(2_000)) if attention_shard(one) == 3][:101]
+    ids = [one for one in (str(uuid.UUID(int=number)) for number in range(6_000)) if attention_shard(one) == 3][:101]
     for number, job_id in enumerate(ids):
         stuck = number == 100
         lease = NOW + (75 if stuck else 3_600)

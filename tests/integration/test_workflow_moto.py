@@ -37,13 +37,11 @@ from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from infra.workflow import definition
 from tests.conftest import REGION
-from tests.driver import SCHEDULER, middle
+from tests.driver import SCHEDULER, Driver
 from tests.factories import make_job
-from tests.fakes import FakeTargets, FakeTimetable, InMemoryIdempotencyKeys, InMemoryOwners
+from tests.fakes import FakeTargets, World
 from tests.flows import FAILED, OK
 from tests.tables import create_tables
-
-pytest.importorskip("antlr4", reason="moto's interpreter needs it: make setup")
 
 CONTEXT: Any = SimpleNamespace(aws_request_id="5f1d2c3b-4a59-4687-9a0b-1c2d3e4f5061")
 PATIENCE = 15.0
@@ -117,19 +115,16 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
             definition=json.dumps(definition(partition="aws", function_arn=function)),
             roleArn="arn:aws:iam::123456789012:role/attempts",
         )["stateMachineArn"]
-        clock, targets = SystemClock(), FakeTargets(OK)
-        workflows = StateMachine(lambda: states, arn=machine, clock=clock)
-        ports: Any = {
-            "jobs": DynamoDbJobs(dynamodb, tables["jobs_table"]),
-            "history": DynamoDbHistory(dynamodb, tables["executions_table"], retention_days=30),
-            "timetable": FakeTimetable(clock),  # type: ignore[arg-type]  # it only reads it
-            "clock": clock,
-        }
-        executor = Executor(**ports, targets=targets, uniform=middle, workflows=workflows)
-        services = Services(
-            **ports, idempotency=InMemoryIdempotencyKeys(), owners=InMemoryOwners(), workflows=workflows
+        clock = SystemClock()
+        driver = Driver(
+            World(clock=clock),  # type: ignore[arg-type]  # real time: the machine's timeouts are
+            jobs=DynamoDbJobs(dynamodb, tables["jobs_table"]),
+            history=DynamoDbHistory(dynamodb, tables["executions_table"], retention_days=30),
         )
-        made = Deployed(states, machine, executor, services, targets)
+        workflows = StateMachine(lambda: states, arn=machine, clock=clock)
+        executor = replace(driver.executor, workflows=workflows)
+        services = replace(driver.services, workflows=workflows)
+        made = Deployed(states, machine, executor, services, driver.world.targets)
         monkeypatch.setattr(bootstrap, "steps", lambda: executor)
         monkeypatch.setattr(LambdaSimpleBackend, "invoke", _invoking(made))
         yield made

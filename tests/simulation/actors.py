@@ -20,7 +20,7 @@ class Actor:
 
     key: str
     kind: str
-    """consumer, sweep or caller."""
+    """consumer, sweep, machine or caller."""
     choose: random.Random
     skew: float
     began: float
@@ -66,6 +66,8 @@ class Nature:
     """Of each step of an actor."""
     messages: float = 0.0
     """Of each message: lost, late, or twice."""
+    stalls: float = 0.0
+    """Of each step of an actor: it stands still for seconds or minutes."""
     fails: float = 0.2
     hangs: float = 0.02
     skewed: bool = True

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.ids import slot_id
 from functions.domain.job import ActiveRun, Job, RunState
+from tests.simulation.kinds import rules_of
 from tests.simulation.slots import slots_between
 from tests.telling import Heard
 
@@ -100,6 +101,8 @@ class Life:
     faults: list[float] = field(default_factory=list)
     wakes: list[Wake] = field(default_factory=list)
     versions: list[tuple[float, Job]] = field(default_factory=list)
+    kept: dict[tuple[str, int], Execution] = field(default_factory=dict)
+    """Executions that ended in the row alone."""
     ended: dict[str, Execution] = field(default_factory=dict)
     """Slot to the final execution that the row followed or will."""
     quarantined: bool = False
@@ -167,7 +170,7 @@ def bounds(row: Job) -> list[int]:
 
 def delays(document: Mapping[str, Any], retry: int, retry_after: int | None) -> tuple[float, float]:
     """docs/architecture.md: the least and the most seconds before retry `retry`."""
-    config = document.get("retryConfig", {})
+    config = rules_of(document)
     initial, cap = config.get("initialDelaySeconds", 10), config.get("maxDelaySeconds", 300)
     strategy, jitter = config.get("backoffStrategy", "exponential"), config.get("jitter", 0.2)
     base = {"fixed": initial, "linear": initial * retry}.get(

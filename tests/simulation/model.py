@@ -14,8 +14,10 @@ from functions.domain.hint import Hint
 from functions.domain.ids import is_manual, slot_instant
 from functions.domain.job import Job, JobStatus, Outcome, RunState
 from functions.domain.outcome import Invocation, TargetAnswer
+from tests.simulation.kinds import rules_of
 from tests.simulation.life import Life, Violation, decided, delays, new_period, startable
 from tests.simulation.listening import Listening
+from tests.simulation.poison import check_poison
 from tests.simulation.punctuality import Punctuality
 from tests.simulation.refusals import refuses, shown
 from tests.simulation.rows import check_row, check_step, must
@@ -63,6 +65,7 @@ class Judge:
             )
         else:
             life = self.lives[row.id]
+            self._kept(life, before, row, actor)
             rescheduled = self._rescheduled(life, row, actor)
         if self.world.trace is not None:
             self.world.note(f"    {actor.key} wrote {life.label} {shown(row)}")
@@ -109,10 +112,43 @@ class Judge:
 
     # --- history ---
 
-    def recorded(self, execution: Execution, actor: Actor) -> None:
+    def _kept(self, life: Life, before: Job, row: Job, actor: Actor) -> None:
+        """A row that keeps an execution is its history; it may lose one that has a row of history by then."""
+        if before.last_run == row.last_run:
+            return
+        if before.last_run is not None and before.last_run.ended_by is not None:
+            key = (row.id, before.last_run.slot_id, before.last_run.attempt)
+            must(key in self.world.history.executions, "what the row alone knew is in history", life, key)
+        last = row.last_run
+        if last is None or last.ended_by is None:
+            return
+        must((row.id, last.slot_id, last.attempt) in actor.started, "owners alone end lean", life, (last, actor.key))
+        must(last.outcome is Outcome.COMPLETED, "only a success is kept in the row", life, last)
+        execution = Execution(
+            job_id=row.id,
+            slot_id=last.slot_id,
+            attempt=last.attempt,
+            status=SUCCESS,
+            final=True,
+            fence=last.fence,
+            write_id=last.ended_by,
+            completed_at=last.completed_at or 0.0,
+            started_at=last.started_at,
+            result=last.result,
+        )
+        self.recorded(execution, actor, kept=True)
+        life.kept[last.slot_id, last.attempt] = execution
+
+    def recorded(self, execution: Execution, actor: Actor, *, kept: bool = False) -> None:
+        """`kept`: by the job's row, instead of a row of history."""
         life, now = self.lives[execution.job_id], self.now
         key = slot, attempt = execution.slot_id, execution.attempt
         self.world.note(f"    {actor.key} recorded {life.label} {slot}-{attempt} {execution.status} {execution.reason}")
+        known = life.history.get(key) if kept else life.kept.get(key)
+        if known is not None:
+            same = known.status is execution.status and (known.write_id != execution.write_id or known == execution)
+            must(same, "an attempt ends once, in history or in the row", life, (known, execution))
+            return
         if key in life.history:  # the row had expired before the job's row followed it: this one decides
             life.history[key] = execution
             if execution.final and slot in life.ended:
@@ -137,7 +173,7 @@ class Judge:
             must(key in life.succeeded, "a run is completed by its target's success", life, key)
             must(execution.final, "a success is final", life, key)
         elif execution.reason == "RETRY_WINDOW_OVER" and execution.started_at is None:
-            window = life.period.document.get("retryConfig", {}).get("retryWindowSeconds")
+            window = rules_of(life.period.document).get("retryWindowSeconds")
             over = window is not None and now + 2 >= slot_instant(slot) + window
             must(over or (len(life.versions) > 1 and window is None), "a window is over", life, (key, window))
         elif execution.error is not None and execution.error.code == "WORKER_LOST":
@@ -152,6 +188,8 @@ class Judge:
         lease = life.leases.get(key)
         must(lease is not None, "a lost attempt had a lease", life, key)
         assert lease is not None
+        if actor.kind == "machine":  # it sees its own function die
+            return
         must(now >= lease + GRACE - 2, "no attempt is lost before its lease is over", life, (key, lease, now))
         self.time.recovered(life, key, lease, now)
         must(actor.kind == "sweep", "the sweep finds lost attempts", life, (key, actor.key))
@@ -164,14 +202,14 @@ class Judge:
         limit = life.limits[execution.slot_id]
         lost = execution.error is not None and execution.error.code == "WORKER_LOST"
         must(execution.final == (at is None), "a retry has its instant", life, execution)
+        check_poison(life, execution, changed=self._changed_since(life, key))
         if execution.final:
             if reason == "RETRIES_EXHAUSTED":
                 must(execution.attempt >= limit, "all attempts are used", life, (key, limit))
             return
         assert at is not None
         must(execution.attempt < limit, "no retry beyond the limit", life, (key, limit))
-        config = life.period.document.get("retryConfig", {})
-        window = config.get("retryWindowSeconds")
+        window = rules_of(life.period.document).get("retryWindowSeconds")
         if lost or self._changed_since(life, key):
             return
         low, high = delays(life.period.document, execution.attempt, self._asked(life, key))

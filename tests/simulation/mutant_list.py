@@ -6,23 +6,8 @@ underscores are those of docs/protocol.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-SIMULATION = "simulation"
-
-
-@dataclass(frozen=True)
-class Mutant:
-    name: str
-    what: str
-    edits: tuple[tuple[str, str, str], ...]
-    """(module path below functions/, text, replacement)."""
-    by: str = SIMULATION
-
-
-def m(name: str, what: str, *edits: tuple[str, str, str], by: str = SIMULATION) -> Mutant:
-    return Mutant(name, what, edits, by)
-
+from tests.simulation.mutant import Mutant, m
+from tests.simulation.mutants_work import WORK_MUTANTS
 
 NAMED = """
             names = {NAMES}
@@ -61,7 +46,7 @@ def named(*reasons: str) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-MUTANTS = [
+MUTANTS: list[Mutant] = [
     # --- docs/protocol.md ---
     m(
         "start_keeps_att",
@@ -107,8 +92,8 @@ MUTANTS = [
         "an own write is known by the row's last mark alone (V5)",
         (
             "usecases/writing.py",
-            "    return current.revised_by == mark or any",
-            "    return current.write_id == mark and any",
+            "    if current.revised_by == mark or (current",
+            "    return current.write_id == mark\n    if current.revised_by == mark or (current",
         ),
     ),
     m(
@@ -196,13 +181,9 @@ MUTANTS = [
         "an end writes the row before history",
         (
             "usecases/executor.py",
-            "    return attempts.history.record(judged(",
-            "    return (judged(",
-        ),
-        (
-            "usecases/executor.py",
-            "    return execution\n\n\ndef follow",
-            "    return executor.history.record(execution)\n\n\ndef follow",
+            "    recorded = engine.history.record(execution)\n"
+            "    follow(engine, job, recorded, fence=execution.fence)\n    return recorded\n",
+            "    follow(engine, job, execution, fence=execution.fence)\n    return engine.history.record(execution)\n",
         ),
     ),
     m(
@@ -210,19 +191,19 @@ MUTANTS = [
         "who repairs draws the instant of the retry again",
         (
             "usecases/sweep.py",
-            "        return recorded\n",
-            "        later = int(engine.clock.now()) + 9\n"
-            "        return recorded if recorded.final else replace(recorded, next_retry_at=later)\n",
+            "    if recorded is None:\n",
+            "    if recorded is not None and not recorded.final:\n"
+            "        recorded = replace(recorded, next_retry_at=int(engine.clock.now()) + 9)\n"
+            "    if recorded is None:\n",
         ),
-        ("usecases/sweep.py", "import dataclass, field\n", "import dataclass, field, replace\n"),
     ),
     m(
         "sweep_no_history",
         "the sweep takes an attempt as lost without asking history",
         (
             "usecases/sweep.py",
-            "    return engine.history.record(judged_lost(",
-            "    return _recorded(engine, judged_lost(",
+            "recorded = engine.history.record(_given_up(",
+            "recorded = _recorded(engine, _given_up(",
         ),
         (
             "usecases/sweep.py",
@@ -230,12 +211,67 @@ MUTANTS = [
             "def _recorded(engine: Engine, ended: Execution) -> Execution:\n"
             "    engine.history.record(ended)\n    return ended\n\n\ndef _quarantine(",
         ),
-        ("usecases/sweep.py", "    if recorded is not None:\n        return recorded\n", ""),
+        ("usecases/sweep.py", "engine.history.get(job.id, slot, run.attempt)", "None"),
     ),
     m(
         "fire_ignores_pause",
         "a waiting retry starts although the job is paused",
         ("domain/dispatch.py", '    if job.holds(run):\n        return Drop("PAUSED")\n', ""),
+    ),
+    # --- the lean end ---
+    m(
+        "lean_no_revoke",
+        "the sweep declares an attempt lost whose owner may still end it in the row alone (V13)",
+        ("usecases/sweep.py", "        if may_end_lean(job, slot, run.attempt):\n", "        if not slot:\n"),
+    ),
+    m(
+        "lean_no_revoke, cancel",
+        "so does a cancel of the job",
+        ("usecases/actions.py", "        if has_lean_run(job):\n", "        if not job.id:\n"),
+    ),
+    m(
+        "lean_no_revoke, execution",
+        "so does a cancel of the execution",
+        (
+            "usecases/actions.py",
+            "    if may_end_lean(job, key.slot_id, key.attempt) and key.slot_id in job.runs:\n",
+            "    if not job.id:\n",
+        ),
+    ),
+    m(
+        "lean_no_revoke, quarantine",
+        "so does a quarantine of what is then started after all",
+        ("usecases/sweep.py", "    job = revoke(engine, job)\n    due", "    due"),
+        by="tests/unit/test_lean_end.py",
+    ),
+    m(
+        "lean ignores the revoke",
+        "an owner ends its attempt in the row although its leave to was taken",
+        (
+            "domain/lean.py",
+            " or not may_end_lean(job, execution.slot_id, execution.attempt):\n        return Drop",
+            ":\n        return Drop",
+        ),
+    ),
+    m(
+        "lean ignores the fence",
+        "an owner ends in the row the attempt of another start",
+        ("domain/lean.py", "fence=execution.fence, now=now)", "fence=run.fence, now=now)"),
+        by="tests/unit/test_lean_end.py",
+    ),
+    m(
+        "lean overwritten",
+        "a write replaces the last run that is the only record of its execution",
+        ("usecases/writing.py", "(execution := displaced(job, decision.job))", "(execution := None)"),
+    ),
+    m(
+        "lean again",
+        "a new definition gives back the leave to end lean",
+        (
+            "domain/commands.py",
+            "    lean = job.lean and may_be_lean",
+            "    lean = may_be_lean",
+        ),
     ),
     # --- the row and its writes ---
     m(
@@ -325,8 +361,8 @@ MUTANTS = [
         "the next slot is left to the sweep",
         (
             "domain/dispatch.py",
-            'reason="STARTED", flush=flush, hints=next_hint(row), starts',
-            'reason="STARTED", flush=flush, starts',
+            "    hints = (*next_hint(row), *_deadline_hint(",
+            "    hints = (*(), *_deadline_hint(",
         ),
     ),
     m(
@@ -362,6 +398,16 @@ MUTANTS = [
             'reason="RESUMED", flush=flush)',
         ),
     ),
+    m(
+        "cancel overtaken by a start",
+        "a cancel of a waiting attempt leaves the one that started meanwhile in the row",
+        (
+            "usecases/actions.py",
+            "        job = services.jobs.get(job.id) or job\n    return job\n",
+            "        break\n    return job\n",
+        ),
+        by="tests/unit/test_cancel_execution.py",
+    ),
     # --- job types ---
     m(
         "type forgotten by the loser",
@@ -378,7 +424,6 @@ MUTANTS = [
             "    if job.definition is None:\n        return job\n",
             "    if job.definition is None or job.definition.policy is not None:\n        return job\n",
         ),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "type over job",
@@ -388,13 +433,11 @@ MUTANTS = [
             '{**config.retry, **self.document.get("retryConfig", {})}',
             '{**self.document.get("retryConfig", {}), **config.retry}',
         ),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "poison at four",
         "the same error is given up at the fourth time",
         ("domain/ending.py", "    first = run.attempt - POISON_AT + 1\n", "    first = run.attempt - POISON_AT\n"),
-        by="tests/unit/test_type_inheritance.py",
     ),
     m(
         "poison counts beyond a forced retry",
@@ -798,9 +841,53 @@ MUTANTS = [
         "an end is told as the row's last run says, not as its own history row",
         ("domain/events.py", "    if row is not None:\n        outcome", "    if row is None:\n        outcome"),
     ),
+    # --- the state machine ---
+    m(
+        "steps of any fence",
+        "the machine's states act for whatever attempt of the run is running",
+        (
+            "usecases/steps.py",
+            "    return (job, run) if (run.fence, run.attempt) == (step.fence, step.attempt) else None\n",
+            "    return job, run\n",
+        ),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "names without fence",
+        "an attempt that starts again has the name of the execution before it",
+        ("domain/step.py", "-f{self.fence}", ""),
+        by="tests/unit/test_step.py",
+    ),
+    m(
+        "put off at its cost",
+        "an attempt that was not made counts as one that was",
+        ("domain/ending.py", " + (execution.reason in UNSPENT)", ""),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "called once more",
+        "the state that calls the target does not look whether it was called",
+        ("usecases/steps.py", "    if recorded is not None:\n        return recorded\n    left", "    left"),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "calls beyond the lease",
+        "a call that begins late may take the job's whole timeout",
+        ("usecases/steps.py", "min(job.defined.timeout_seconds, left)", "job.defined.timeout_seconds"),
+        by="tests/unit/test_steps.py",
+    ),
+    m(
+        "unfollowed outcome",
+        "the state after the call leaves the job's row to the sweep",
+        (
+            "usecases/steps.py",
+            "    follow(attempts, job, recorded, fence=run.fence)\n    return recorded\n",
+            "    return recorded\n",
+        ),
+    ),
 ]
+MUTANTS += WORK_MUTANTS
 
 EXCLUDED = {
-    "lean_no_revoke": "the lean end of docs/protocol.md is not built: every end puts its history row first",
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.factories import make_document
 from tests.simulation.actors import Nature, Weather
+from tests.simulation.kinds import type_of
 from tests.simulation.slots import slots_between
 
 BASES = {
@@ -78,12 +79,17 @@ class Plan:
 
 def plan(seed: int) -> Plan:
     """The story of a seed."""
+    other = random.Random(f"{seed}/short lives")
+    if other.random() < 0.12:
+        return _short_lives(seed, other)
     choose = random.Random(f"{seed}/plan")
     hot = choose.random() < 0.55
     base = BASES["winter"] if hot else choose.choice(list(BASES.values()))
     length = choose.choice([600, 1200, 2400]) if hot else choose.choice([8, 24, 24, 48]) * 3600
+    faults = choose.choice([0, 0, 0.004, 0.015, 0.05])
     nature = Nature(
-        faults=choose.choice([0, 0, 0.004, 0.015, 0.05]),
+        faults=faults,
+        stalls=faults / 2,
         messages=choose.choice([0, 0, 0.05, 0.3]),
         fails=choose.choice([0, 0.2, 0.6]),
         hangs=choose.choice([0, 0, 0.05]),
@@ -105,7 +111,38 @@ def plan(seed: int) -> Plan:
     for number in range(choose.choice([0, 3, 8, 16])):
         actions += _action(choose, len(documents) + 2 * number, documents, hot, base, length, actions)
     _listen(random.Random(f"{seed}/alarms"), actions, hot)
+    _orchestrate(random.Random(f"{seed}/machine"), actions)
+    _sort(random.Random(f"{seed}/types"), actions)
     return Plan(seed, base, base + length, nature, _weather(choose, base, length), actions)
+
+
+def _short_lives(seed: int, choose: random.Random) -> Plan:
+    """One-time jobs whose owners stall and die, and whose callers cancel: who ends an attempt that others end, too?"""
+    base, length = BASES["winter"], 600
+    actions = []
+    for number in range(6):
+        at = base + 5 + choose.randrange(100)
+        document = _document(choose, True, base, length) | {
+            "schedule": {"type": "once", "at": datetime.fromtimestamp(at, UTC).isoformat()},
+            "timeoutSeconds": 5,
+        }
+        for recurring in ("maxRuns", "endAt", "spreadSeconds"):
+            document.pop(recurring, None)
+        actions.append(
+            Action(f"a{number} create", "create", number, base + 1 + choose.random() * 3, None, document, True)
+        )
+        for other in range(choose.choice([0, 1, 2])):
+            kind = choose.choice(["cancel", "cancel execution", "cancel execution", "execute", "delete"])
+            when = at + choose.choice([0.1, 0.3, 0.5, 1.0, 3.0, 30.0]) + choose.random() * 0.3
+            actions.append(Action(f"a{10 + 2 * number + other} {kind}", kind, number, when))
+    nature = Nature(
+        faults=choose.choice([0, 0.02]),
+        stalls=choose.choice([0.1, 0.3]),
+        fails=choose.choice([0, 0.2]),
+        hangs=0,
+        skewed=choose.random() < 0.8,
+    )
+    return Plan(seed, base, base + length, nature, [], actions)
 
 
 def _listen(choose: random.Random, actions: list[Action], hot: bool) -> None:
@@ -113,6 +150,19 @@ def _listen(choose: random.Random, actions: list[Action], hot: bool) -> None:
     for action in actions:
         if action.document is not None and choose.random() < 0.5:
             action.document["alertAfterSeconds"] = choose.choice([60, 90, 200, 600] if hot else [600, 5400, 30_000])
+
+
+def _sort(choose: random.Random, actions: list[Action]) -> None:
+    for action in actions:
+        if action.document is not None:
+            type_of(choose, action.document)
+
+
+def _orchestrate(choose: random.Random, actions: list[Action]) -> None:
+    """A fifth of what is registered asks for the state machine."""
+    for action in actions:
+        if action.document is not None and choose.random() < 0.2:
+            action.document["orchestrated"] = True
 
 
 def _document(choose: random.Random, hot: bool, base: int, length: int) -> dict[str, Any]:

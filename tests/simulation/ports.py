@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import TYPE_CHECKING, TypeVar
 
-from functions.domain.errors import HintNotSentError
+from functions.domain.errors import HintNotSentError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.timing import OneTimeSchedule, route
@@ -13,12 +14,14 @@ from tests.fakes import (
     Delivery,
     FakeClock,
     FakeTimetable,
+    FakeWorkflows,
     InMemoryCircuits,
     InMemoryHistory,
     InMemoryJobs,
     InMemorySlots,
 )
 from tests.faults import Crash, Faults
+from tests.simulation.actors import TroubleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from functions.domain.definition import Priority
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.step import Step
     from tests.simulation.actors import Actor, Message
     from tests.simulation.world import World
 
@@ -35,6 +39,8 @@ T = TypeVar("T")
 
 RETENTION = 3 * 3600
 """Seconds after which a history row is gone: short, so that stories outlive it."""
+RESULTS = ("true", "true", None, f'"{"x" * 200}"')
+"""What targets answer: the last is too long for the job's row."""
 OTHERS = 2_000
 """Messages of other jobs while a queue is flooded: more than the sweep feeds beyond."""
 
@@ -213,6 +219,33 @@ class SimTimetable(FakeTimetable):
         return OTHERS if self._world.is_on("flood") else 0
 
 
+class SimWorkflows(FakeWorkflows):
+    """What is started becomes an event of the world."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(PresentClock(world), faults=StepFaults(world))
+        self._world = world
+
+    def start(self, step: Step) -> None:
+        actor = self._world.actor
+        try:
+            super().start(step)
+        except TroubleError as error:
+            raise UnavailableError from error
+        finally:
+            # Whoever started the attempt is done with it: it is the machine's now, or the lease's.
+            actor.started.discard((step.job_id, step.slot_id, step.attempt))
+
+    def _start(self, step: Step) -> None:
+        super()._start(step)
+        for new in self.take():
+            self._world.hand_over(new)
+
+    def stop(self, step: Step) -> None:
+        with contextlib.suppress(TroubleError):
+            super().stop(step)
+
+
 class SimTargets:
     """Targets that succeed, fail, hang, and answer in their own time."""
 
@@ -245,7 +278,7 @@ class SimTargets:
             error = ExecutionError(code="HTTP_503", message="503 Service Unavailable")
             return TargetAnswer(status=ExecutionStatus.FAILED, error=error)
         if sort > nature.hangs + nature.fails:
-            return TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
+            return TargetAnswer(status=ExecutionStatus.COMPLETED, result=RESULTS[int(other * len(RESULTS))])
         if other < 0.1:
             error = ExecutionError(code="HTTP_400", message="400 Bad Request")
             return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=False)

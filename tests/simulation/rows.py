@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import is_manual, slot_id, slot_instant
 from functions.domain.job import ActiveRun, Job, Outcome, RunState, SkipReason
+from tests.simulation.kinds import rules_of
 from tests.simulation.life import Life, Violation, bounds, decided, holds, is_active
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def check_step(life: Life, before: Job, row: Job, actor: Actor, now: float, *, r
     )
     must(before.deleted_at is None or row.deleted_at is not None, "deleted is final", life, row)
     must(row.cancelled or not before.cancelled, "cancelled is final", life, row)
+    must(before.lean or not row.lean, "the leave to end lean does not come back", life, row)
     if actor.kind != "caller":
         same = (before.paused, before.cancelled, before.revision, before.definition_row)
         must(
@@ -146,7 +148,7 @@ def _forced(life: Life, slot: str, run: ActiveRun) -> None:
     life.forced.add((slot, run.attempt + 1))
     if slot in life.ended and life.ended[slot].attempt <= run.attempt:
         del life.ended[slot]
-    life.limits[slot] = run.attempt + 1 + life.period.document.get("retryConfig", {}).get("maxRetries", 3)
+    life.limits[slot] = run.attempt + 1 + rules_of(life.period.document).get("maxRetries", 3)
 
 
 def _entered(life: Life, slot: str, before: Job, row: Job, actor: Actor) -> None:
@@ -164,7 +166,7 @@ def _entered(life: Life, slot: str, before: Job, row: Job, actor: Actor) -> None
         must(slot not in life.ended, "no slot runs again once it has ended", life, (slot, life.ended.get(slot)))
         must(before.next_slot == slot_instant(slot) or _is_misfire(before, slot), "runs come in turn", life, slot)
     if slot not in life.limits:
-        life.limits[slot] = new.attempt + 1 + document.get("retryConfig", {}).get("maxRetries", 3)
+        life.limits[slot] = new.attempt + 1 + rules_of(document).get("maxRetries", 3)
         if new.state is RunState.RUNNING:
             life.limits[slot] -= 1
 
@@ -193,7 +195,7 @@ def _started(life: Life, slot: str, before: Job, row: Job, actor: Actor, now: fl
     lease = new.lease_expires_at or 0
     timeout = document.get("timeoutSeconds", 60) + MARGIN
     must(started + timeout <= lease <= latest + timeout + 1, "a lease is timeout + 15 s", life, (key, lease, started))
-    window = document.get("retryConfig", {}).get("retryWindowSeconds")
+    window = rules_of(document).get("retryWindowSeconds")
     if attempt > 1 and window is not None and key not in life.forced:
         over = slot_instant(slot) + window
         must(started < over + 1, "no retry starts after its window", life, (key, started, over))

@@ -18,9 +18,7 @@ from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
 from tests.fakes import (
-    FakeClock,
     FakeJobTypes,
-    FakeWorkflows,
     InMemoryIdempotencyKeys,
     InMemoryOwners,
     InMemoryProgress,
@@ -28,7 +26,9 @@ from tests.fakes import (
     InMemoryWorkers,
 )
 from tests.faults import Crash
+from tests.machine import walk
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
+from tests.simulation.kinds import TYPES
 from tests.simulation.ports import (
     ActorClock,
     SimCircuits,
@@ -37,6 +37,7 @@ from tests.simulation.ports import (
     SimSlots,
     SimTargets,
     SimTimetable,
+    SimWorkflows,
     StepFaults,
 )
 from tests.simulation.scheduler import Scheduler
@@ -44,6 +45,7 @@ from tests.simulation.scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from functions.domain.step import Step
     from tests.simulation.model import Judge
 
 T = TypeVar("T")
@@ -83,7 +85,9 @@ class World:
         self.workers = InMemoryWorkers(faults=StepFaults(self))
         self.retry_configs = InMemoryRetryConfigs(faults=StepFaults(self))
         self.types = FakeJobTypes(self.retry_configs)
-        self.workflows = FakeWorkflows(FakeClock(), faults=StepFaults(self))
+        for name, config in TYPES.items():
+            self.types.put(name, **config)
+        self.workflows = SimWorkflows(self)
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
         self.trace: Callable[[str], None] | None = None
@@ -164,7 +168,7 @@ class World:
             actor.disturbed = True
             self.judge.fault(f"{actor.key} throttled", actor.job, actor)
             raise TroubleError
-        if self.meets(f"stalls at {name}", actor, self.nature.faults / 2):
+        if self.meets(f"stalls at {name}", actor, self.nature.stalls):
             self.wait(actor.choose.choice([3.0, 10.0, 31.0, 95.0, 200.0]))
         return actor
 
@@ -237,6 +241,22 @@ class World:
             self.judge.fault(f"{message.key} goes to the dead-letter queue", label, actor)
             return
         self.scheduler.at(received + VISIBILITY, lambda: self.deliver(message))
+
+    def hand_over(self, step: Step) -> None:
+        """The state machine runs an attempt: one actor for the functions of all its states, each of which may die."""
+        label = self.label(step.job_id)
+        actor = self.actor_of(f"machine {label} {step.execution_name[37:]}", "machine", job=label)
+
+        def work() -> None:
+            states = walk(self.executor(actor), step, fails=(Crash, GnomonError, TroubleError))
+            self.note(f"{actor.key}: {' '.join(states)}")
+
+        def begin() -> None:
+            if step.execution_name in self.workflows.running:
+                self.run(actor, work)
+                self.workflows.ended(step)
+
+        self.scheduler.after(actor.choose.uniform(0.05, 1.0), begin)
 
     # --- functions ---
 

@@ -10,6 +10,7 @@ from bench import prices
 from bench.call_log import Call
 from bench.cost_tables import cost_tables
 from bench.costs import PLATFORM_LINES, Costs, beside, cost_of, standing
+from bench.event_costs import told_of_a_success
 from bench.function_time import CALL_SECONDS, MB_OF_A_PROCESSOR, TARGET_SECONDS, FunctionTimes
 from bench.page import markdown
 from bench.prices import ALTERNATIVES, MILLION, Price
@@ -123,7 +124,14 @@ def test_logs_count_what_the_function_and_what_lambda_writes() -> None:
 def test_what_is_not_built_has_no_price() -> None:
     unbuilt = {one.what for one in beside([cost_of(shape(), TIMES, Usage())]) if one.by_fill is None}
 
-    assert unbuilt == {"lifecycle events", "audit"}
+    assert unbuilt == {"audit"}
+
+
+def test_events_are_counted_on_the_real_code() -> None:
+    told = told_of_a_success()
+
+    assert told == (3, 3, 0), "scheduled, started, completed; how it ended is in the row"
+    assert 3.0 < told.dollars(10) < told.dollars(1) < 5.0
 
 
 def test_a_tick_a_minute_stands_for_a_month() -> None:

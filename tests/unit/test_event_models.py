@@ -10,11 +10,14 @@ import jsonschema_rs
 import pydantic
 import pytest
 
+from functions.domain.circuit import Circuit, closed
 from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, events_of
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import slot_id
 from functions.domain.job import Gap, Job, LastRun, Outcome, RunState, SkipReason
 from functions.domain.silence import Silence
+from functions.domain.target_events import CircuitChange, WorkerRegistered, circuit_events, worker_events
+from functions.domain.worker import Worker
 from functions.events.envelope import encode
 from functions.events.models import MODELS
 from functions.events.schemas import main, schema_files
@@ -54,7 +57,25 @@ def everything() -> dict[EventType, LifecycleEvent]:
         (replace(silent, runs=busy.runs), replace(quiet, last_run=ended), [make_execution()]),
         (idle, replace(idle, definition=definition, revision=2, next_slot=NOW + 90), []),
     ]
-    found = {}
+    circuit = Circuit(key="http:example.com:443", seq=5, failures=5, since=NOW + 0.25, open_until=NOW + 31)
+    worker = Worker(
+        id="abcdefghijklmnop",
+        owner="team-a",
+        created_by="alice",
+        name="reports-1",
+        queues=("reports",),
+        max_items=1,
+        registered_at=NOW,
+        seen_at=NOW,
+    )
+    found = {
+        event.type: event
+        for event in (
+            *circuit_events(CircuitChange(before=None, after=circuit)),
+            *circuit_events(CircuitChange(before=circuit, after=closed(circuit, now=NOW + 40.5))),
+            *worker_events(WorkerRegistered(worker=worker)),
+        )
+    }
     for before, after, rows in writes:
         history = {Attempt(row.slot_id, row.attempt): row for row in rows}  # type: ignore[attr-defined]  # executions
         for event in events_of(Change(before=before, after=after, at=NOW + 1.5), history):  # type: ignore[arg-type]
@@ -75,7 +96,7 @@ def test_an_event_fits_its_schema_and_no_other(kind: EventType) -> None:
     assert text.isascii()
     assert len(text) < 1_000
     assert content["version"] == "1.0"
-    assert content["jobName"] == "nightly \ufffe"
+    assert content.get("jobName") == ("nightly \ufffe" if kind.value.startswith("job.") else None)
     assert None not in content.values()
     for name, schema in schema_files().items():
         valid = jsonschema_rs.is_valid(json.loads(schema), content)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, ended_attempts, events_of
+from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, ended_attempts, events_of, in_history
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import execution_id, slot_id
 from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
@@ -20,6 +20,12 @@ def told(before: Job | None, after: Job, *rows: Execution) -> list[LifecycleEven
     after = after if before is None else replace(after, seq=before.seq + 1)
     history = {Attempt(row.slot_id, row.attempt): row for row in rows}
     return list(events_of(Change(before=before, after=after, at=LATER), history))
+
+
+def facts(event: LifecycleEvent) -> dict[str, Any]:
+    """What an event says besides whose it is."""
+    assert (event.facts["job_id"], event.facts["owner"]) == (JOB_ID, "team-a")
+    return {name: value for name, value in event.facts.items() if name not in ("job_id", "owner")}
 
 
 def types(events: list[LifecycleEvent]) -> list[EventType]:
@@ -50,7 +56,7 @@ def test_a_new_job_is_scheduled() -> None:
     [event] = told(None, make_job(spread=5))
 
     assert (event.type, event.id, event.time) == (EventType.SCHEDULED, f"{JOB_ID}:1:0", LATER)
-    assert event.facts == {"next_run_at": NOW + 65, "paused": False}
+    assert facts(event) == {"next_run_at": NOW + 65, "paused": False}
 
 
 def test_a_start_names_its_attempt_and_its_instant() -> None:
@@ -80,6 +86,17 @@ def test_a_success_without_a_row_in_history_is_told_by_the_last_run() -> None:
     [event] = told(before, replace(before, runs=NOTHING, last_run=last_run(Outcome.COMPLETED)))
 
     assert (event.type, event.time) == (EventType.COMPLETED, LATER)
+
+
+def test_a_lean_end_is_told_by_the_row_alone() -> None:
+    before = make_job(runs=running())
+    kept = last_run(Outcome.COMPLETED, completed_at=NOW + 0.75, started_at=NOW + 0.25, ended_by="w")
+    after = replace(before, runs=NOTHING, last_run=kept)
+
+    assert in_history(Change(before=before, after=after, at=LATER)) == ()
+    [event] = told(before, after)
+
+    assert (event.type, event.time) == (EventType.COMPLETED, NOW + 0.75)
 
 
 def test_a_failure_that_is_retried_says_when() -> None:
@@ -136,7 +153,7 @@ def test_a_gap_that_grows_tells_what_it_grew_by() -> None:
 
     [event] = told(before, replace(before, gap=replace(old, last=NOW + 240, count=5), next_slot=NOW + 300))
 
-    assert event.facts == {"first": NOW + 120, "last": NOW + 240, "count": 3, "reason": "OVERLAP"}
+    assert facts(event) == {"first": NOW + 120, "last": NOW + 240, "count": 3, "reason": "OVERLAP"}
 
 
 def test_a_gap_that_is_put_into_history_or_replaced_is_not_told_again() -> None:
@@ -190,7 +207,7 @@ def test_a_pause_and_a_resume() -> None:
 
     assert types(told(before, paused)) == [EventType.PAUSED]
     [resumed] = told(paused, replace(paused, paused=False, revision=3, next_slot=NOW + 120))
-    assert (resumed.type, resumed.facts) == (EventType.RESUMED, {"next_run_at": NOW + 120})
+    assert (resumed.type, facts(resumed)) == (EventType.RESUMED, {"next_run_at": NOW + 120})
 
 
 def test_a_change_tells_its_revision_and_a_new_next_run() -> None:
@@ -200,7 +217,7 @@ def test_a_change_tells_its_revision_and_a_new_next_run() -> None:
 
     assert types(told(before, after)) == [EventType.CHANGED]
     changed, scheduled = told(before, replace(after, next_slot=NOW + 90))
-    assert (changed.facts, scheduled.facts["next_run_at"]) == ({"revision": 2}, NOW + 90)
+    assert (facts(changed), scheduled.facts["next_run_at"]) == ({"revision": 2}, NOW + 90)
 
 
 def test_a_change_is_seen_where_the_definition_has_a_row_of_its_own() -> None:

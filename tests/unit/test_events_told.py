@@ -42,7 +42,8 @@ def heard(flow: Flow, faults: Faults) -> tuple[Heard, Faults]:
     driver.run(SETTLE)
     story = Heard()
     for before, after, at in jobs.writes:
-        story.hear(before, after, at, lambda slot, attempt: world.history.get(job_id, slot, attempt))
+        if after.id == job_id:
+            story.hear(before, after, at, lambda slot, attempt: world.history.get(job_id, slot, attempt))
     rows = rows_of(driver, job_id)
     story.check(
         driver.row(job_id),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import json
 import socket
 import ssl
@@ -21,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from standardwebhooks.webhooks import Webhook
 
 from functions.adapters.address_guard import AddressGuard, Destination
-from functions.adapters.http_target import HttpTarget
+from functions.adapters.http_target import KEEPALIVE_SECONDS, HttpTarget
 from functions.adapters.secret_values import SecretError
 from functions.domain.execution import ExecutionStatus
 from functions.domain.outcome import Invocation, TargetAnswer
@@ -212,6 +213,27 @@ def test_retry_after_is_read_in_seconds_and_as_a_date() -> None:
 def test_a_strange_retry_after_harms_nothing(value: str, seconds: int | None) -> None:
     with receiving(lambda exchange: exchange.answer(503, Retry_After=value)) as receiver:
         assert call(receiver.url).retry_after == seconds
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="this system has another name for it")
+def test_a_connection_that_waits_for_long_is_not_forgotten_on_the_way() -> None:
+    options = []
+
+    def look(exchange: Exchange) -> None:
+        peer = exchange.client_address
+        [ours] = [
+            each
+            for each in gc.get_objects()
+            if isinstance(each, socket.socket) and each.fileno() != -1 and each.getsockname() == peer
+        ]
+        options.append(ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+        options.append(ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE))
+        exchange.answer(200, b"1")
+
+    with receiving(look) as receiver:
+        assert call(receiver.url).status is ExecutionStatus.COMPLETED
+    assert options == [1, KEEPALIVE_SECONDS]
+    assert KEEPALIVE_SECONDS < 350
 
 
 def test_a_huge_response_is_read_up_to_64_kb_and_kept_up_to_32() -> None:

@@ -47,13 +47,13 @@ def test_paths_are_those_of_the_api() -> None:
 
 
 def test_what_a_job_asks() -> None:
-    assert (SINGLE.writes, BULK.writes) == (8, 7.01)
+    assert (SINGLE.writes, BULK.writes) == (7, 6.01)
     assert (SINGLE.sends, BULK.sends) == (1, 0.1)
     # 5 + 5 + 8 ms of waiting, 3.16 ms of CPU at 1024 of 1769 MB.
     assert SINGLE.api_seconds == pytest.approx(0.018 + 0.00316 * 1769 / 1024)
     # The limit, 7 rounds of 16 puts, 10 sends; 111 calls and 100 jobs.
     assert BULK.api_seconds == pytest.approx(0.005 + 0.035 + 0.080 + 0.127 * 1769 / 1024)
-    assert work.batch_seconds() == pytest.approx(0.070 + 0.040 * 1769 / 512)
+    assert work.batch_seconds() == pytest.approx(0.065 + 0.030 * 1769 / 512)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_a_job_asks() -> None:
         ("an owner's partition", 1_000, 1_000),
         ("a caller's row", 1_000, 100_000),
         ("the stage's rate at the gateway", 1_000, 100_000),
-        ("the 8 partitions of the index `attention`", 4_000, 4_000),
+        ("the 32 partitions of the index `attention`", 16_000, 16_000),
         ("the one partition of the index of dead letters", 100_000, 100_000),
         ("requests of an account", 10_000, 1_000_000),
         ("invocations of an account", 10_000 / 1.1, 10_000 / 0.11),
@@ -107,7 +107,7 @@ def test_settings_for_ten_thousand() -> None:
     assert owner_partitions(10_000) == 16
     assert (caller_rows(10_000, SINGLE), caller_rows(10_000, BULK)) == (16, 1)
     assert pollers(10_000) == 143
-    assert executor_concurrency(10_000) == 298
+    assert executor_concurrency(10_000) == 241
     assert (gateway_rate(10_000, SINGLE), gateway_rate(10_000, BULK)) == (14_286, 143)
     assert api_concurrency(10_000, SINGLE) == 1_429, "ten calls a second for each execution at once"
     assert api_concurrency(10_000, BULK) == 49
@@ -136,7 +136,7 @@ def test_schedules_run_out() -> None:
 def test_bill() -> None:
     bulk = {row.what: row.dollars for row in monthly(10_000, BULK, provisioned=False)}
     jobs = 10_000 * 730 * 3600
-    assert bulk["DynamoDB, writes"] == pytest.approx(jobs * 7.01 * 0.625e-6)
+    assert bulk["DynamoDB, writes"] == pytest.approx(jobs * 6.01 * 0.625e-6)
     assert bulk["HTTP API"] == pytest.approx(262.8), "below the tier"
     assert bulk["SQS"] == pytest.approx(jobs * 0.3 * 0.4e-6)
     single = {row.what: row.dollars for row in monthly(10_000, SINGLE, provisioned=False)}

@@ -20,7 +20,7 @@ from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World
 from tests.faults import Crash, Faults
-from tests.flows import FAILED, FLOWS, MINUTELY, OK, ONCE, Flow, check_settled, final_statuses, rows_of
+from tests.flows import FAILED, FLOWS, LONG, MINUTELY, OK, ONCE, Flow, check_settled, final_statuses, rows_of
 
 AT = NOW + 10
 SLOT = str(AT)
@@ -85,6 +85,7 @@ class TestDeaths:
     @pytest.mark.case(32)
     def test_after_the_history_row_the_sweep_finishes_the_job_and_no_attempt_is_wasted(self) -> None:
         driver = Driver()
+        driver.world.targets.answers = [LONG]
         job = driver.create(schedule=ONCE)
 
         def die(when: str, name: str) -> None:
@@ -128,7 +129,7 @@ class TestDeaths:
         driver.world.faults.disarm()
         assert driver.world.timetable.armed == []
         driver.run(10 + 120)
-        [execution] = driver.world.history.executions.values()
+        [execution] = driver.executions(next(iter(driver.world.jobs.rows)))
         assert execution.status == "COMPLETED"
         assert execution.started_at is not None
         assert execution.started_at <= AT + 30 + 60

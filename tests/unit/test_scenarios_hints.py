@@ -87,12 +87,13 @@ def live(seed: int, noise: random.Random | None) -> tuple[Life, int]:
                     driver.deliver_hint(hint)
         most = max(most, len(timetable.armed))
     row = driver.row(job_id)
-    history = [replace(one, job_id="", write_id="") for one in driver.world.history.of(job_id)]
+    history = [replace(one, job_id="", write_id="") for one in driver.executions(job_id)]
     gaps = [replace(gap, job_id="") for gap in driver.world.history.gaps.values()]
     same = {"id": "", "write_id": "", "revised_by": "", "seq": 0, "definition": None, "definition_row": None}
     runs = {slot: replace(run, started_by=None) for slot, run in row.runs.items()}
+    last_run = None if row.last_run is None else replace(row.last_run, ended_by="")
     found = Life(
-        row=replace(row, runs=runs, **same),
+        row=replace(row, runs=runs, last_run=last_run, **same),
         history=[*history, *gaps],
         calls=[(call.slot_id, call.attempt) for call in driver.world.targets.calls],
         armed=sorted((one.hint.slot_id, one.hint.attempt, one.due_at) for one in timetable.armed),

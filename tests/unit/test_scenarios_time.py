@@ -48,7 +48,7 @@ def test_five_seconds_past_runs_now() -> None:
     driver.run(1)
     [call] = driver.world.targets.calls
     assert call.scheduled_for == NOW - 5
-    started = driver.world.history.of(job.id)[0].started_at
+    started = driver.executions(job.id)[0].started_at
     assert started is not None
     assert NOW <= started < NOW + 1
 

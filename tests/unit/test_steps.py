@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,16 +106,18 @@ def test_a_step_that_comes_again_changes_nothing(driver: Driver, action: Callabl
 
 
 @pytest.mark.parametrize("action", [*LATER, opens])
-@pytest.mark.parametrize("gone", ["cancelled", "lost", "deleted"])
+@pytest.mark.parametrize("gone", ["cancelled", "lost", "started again", "deleted"])
 def test_a_step_of_a_run_that_was_taken_back_changes_nothing(
     driver: Driver, action: Callable[[Attempts, Step], Any], gone: str
 ) -> None:
     job_id, step = started(driver)
     if gone == "cancelled":
         cancel_job(driver.services, SCHEDULER, job_id)
-    elif gone == "lost":
+    elif gone in ("lost", "started again"):
         driver.world.clock.time += 600 + LEASE_MARGIN + LEASE_GRACE
         driver.sweep_now()
+        for delivery in driver.world.timetable.take_due() if gone == "started again" else ():
+            driver.deliver(delivery)
     else:
         del driver.world.jobs.rows[job_id]
     row, history = driver.world.jobs.rows.get(job_id), attempts_of(driver, job_id)
@@ -124,6 +127,15 @@ def test_a_step_of_a_run_that_was_taken_back_changes_nothing(
     assert driver.world.jobs.rows.get(job_id) == row
     assert attempts_of(driver, job_id) == history
     assert driver.world.targets.calls == []
+
+
+def test_a_call_that_was_made_is_not_made_again(driver: Driver) -> None:
+    _, step = started(driver)
+
+    first, second = steps.invoke(driver.executor, step), steps.invoke(driver.executor, step)
+
+    assert first == second
+    assert len(driver.world.targets.calls) == 1
 
 
 def test_an_old_fence_stops_the_machine_before_the_call(driver: Driver) -> None:
@@ -376,3 +388,48 @@ def test_a_cancel_stops_nothing_that_the_executor_runs_itself(driver: Driver) ->
 
     assert driver.row(job_id).status is JobStatus.CANCELLED
     assert "workflows.stop" not in driver.world.faults.steps
+
+
+# --- circuits ---
+
+KEY = "http:example.com:443"
+BREAKER = {"failureThreshold": 2, "openSeconds": 30, "successThreshold": 1}
+
+
+def test_a_circuit_that_opened_since_the_start_ends_the_attempt_without_a_call(driver: Driver) -> None:
+    job_id, step = started(driver, circuitBreaker=BREAKER, retryConfig=RETRY | {"maxRetries": 0})
+    read = driver.world.circuits.get(KEY)
+    driver.world.circuits.save(read, replace(read, open_until=AT + 30, since=AT, write_id="other"), now=AT)
+
+    assert walk(driver.executor, step) == ["CheckCircuit", "CircuitOpen?", "EndAsCircuitOpen"]
+
+    assert driver.world.targets.calls == []
+    [execution] = attempts_of(driver, job_id)
+    assert (execution.reason, execution.final, execution.next_retry_at) == ("CIRCUIT_OPEN", False, AT + 30)
+    driver.run_until(AT + 120)
+    assert [each.status.value for each in attempts_of(driver, job_id)] == ["FAILED", "COMPLETED"]
+
+
+@pytest.mark.parametrize("how", ["answers", "hangs"])
+def test_attempts_in_the_machine_open_the_circuit_and_its_probe_goes_through_it(driver: Driver, how: str) -> None:
+    driver.world.targets.answers = [FAILED, FAILED, OK]
+    made = driver.create(schedule=ONCE, orchestrated=True, circuitBreaker=BREAKER, retryConfig=RETRY)
+    if how == "hangs":
+        driver.world.targets.answers = [OK]
+        for attempt in (0, 10):
+            driver.world.clock.time = AT + attempt
+            for delivery in driver.world.timetable.take_due():
+                driver.deliver(delivery)
+            [step] = driver.world.workflows.take()
+            assert steps.record_timeout(driver.executor, step)
+    else:
+        driver.run_until(AT + 11)
+
+    circuit = driver.world.circuits.get(KEY)
+    assert (circuit.failures, circuit.open_until) == (2, AT + 40)
+    driver.run_until(AT + 39)
+    assert len(driver.world.workflows.started) == 2, "nothing starts while it is open"
+    driver.run_until(AT + 300)
+    assert driver.row(made.id).status is JobStatus.COMPLETED
+    assert driver.states[-4:] == ["CheckCircuit", "CircuitOpen?", "Invoke", "RecordOutcome"]
+    assert driver.world.circuits.get(KEY).open_until is None

@@ -1,0 +1,44 @@
+"""Records of the streams of Jobs and Coordination, as changes that tell something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functions.adapters.dynamodb_circuits import read_circuit
+from functions.adapters.dynamodb_items import read_job
+from functions.adapters.dynamodb_keys import name_of, row_of
+from functions.adapters.dynamodb_workers import read_worker
+from functions.domain.events import Change
+from functions.domain.target_events import CircuitChange, WorkerRegistered
+
+STATE = "S"
+
+
+def read_change(record: dict[str, Any]) -> Change | CircuitChange | WorkerRegistered | None:
+    """The change; None for a record that tells nothing: of a definition, of what expired, of a heartbeat.
+
+    Raises CorruptDefinitionError, KeyError or ValueError for one that cannot be read.
+    """
+    images = record["dynamodb"]
+    if record["eventName"] == "REMOVE":
+        return None
+    if "kind" in images["Keys"]:
+        return _coordinated(record["eventName"], images)
+    if row_of(images["Keys"]) != STATE:
+        return None
+    old = images.get("OldImage")
+    return Change(
+        before=None if old is None else read_job(old),
+        after=read_job(images["NewImage"]),
+        at=float(images["ApproximateCreationDateTime"]),
+    )
+
+
+def _coordinated(event: str, images: dict[str, Any]) -> CircuitChange | WorkerRegistered | None:
+    kind, old, new = images["Keys"]["kind"]["S"], images.get("OldImage"), images["NewImage"]
+    if kind == "worker" and event == "INSERT":
+        return WorkerRegistered(worker=read_worker(new))
+    if kind != "circuit":
+        return None
+    key = name_of(new)
+    return CircuitChange(before=None if old is None else read_circuit(key, old), after=read_circuit(key, new))

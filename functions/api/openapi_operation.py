@@ -1,0 +1,31 @@
+"""What the OpenAPI document says of one operation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from functions.api.openapi_schemas import Schema
+from functions.api.request import JSON_TYPE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    tag: str
+    summary: str
+    success: tuple[int, str | None, str]
+    """Status, name of the schema, description."""
+    parameters: tuple[Schema, ...] = ()
+    body: str | None = None
+    body_types: tuple[str, ...] = (JSON_TYPE,)
+    body_required: bool = False
+    examples: dict[str, Any] = field(default_factory=dict)
+    errors: tuple[int, ...] = ()
+    """Statuses beyond those that every operation with a token may have."""
+    also: dict[int, tuple[str | None, str]] = field(default_factory=dict)
+    """Other answers that are no error: status, schema, description."""
+
+
+def parameter(place: str, name: str, schema: Schema, description: str, *, required: bool = False) -> Schema:
+    """A parameter in query, header or path."""
+    return {"name": name, "in": place, "required": required, "description": description, "schema": schema}

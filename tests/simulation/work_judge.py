@@ -1,0 +1,247 @@
+"""What is promised of workers and callbacks (docs/workers.md, docs/protocol.md 1.6), told of all that happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from functions.domain.claims import Holder
+from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
+from functions.domain.ids import execution_id
+from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.outcome import Invocation, TargetAnswer
+from tests.simulation.life import Violation
+
+if TYPE_CHECKING:
+    from functions.usecases.claiming import Claimed
+    from tests.simulation.actors import Actor
+    from tests.simulation.world import World
+
+SKEW = 2
+"""Seconds that two clocks differ by."""
+MARGIN, GRACE, LEASE = 15, 5, 90
+LONGEST_WAIT = 200
+"""Seconds after which a worker who always polls has what waits for it."""
+
+
+def must(holds: object, rule: str, detail: object) -> None:
+    if not holds:
+        raise Violation(rule, str(detail))
+
+
+def _running(run: ActiveRun | None) -> int | None:
+    """The attempt that runs."""
+    return run.attempt if run is not None and run.state is RunState.RUNNING else None
+
+
+@dataclass
+class Attempt:
+    """One start of a run."""
+
+    run: ActiveRun
+    token: str | None = None
+    versions: list[tuple[float, ActiveRun | None]] = field(default_factory=list)
+    """The run as each write left it; None once it was over."""
+
+
+class WorkJudge:
+    world: World
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Job] = {}
+        self.attempts: dict[str, Attempt] = {}
+        """By execution id."""
+        self.history: dict[str, Execution] = {}
+        self.reports: dict[str, list[tuple[Holder, TargetAnswer]]] = {}
+        self.answered_well: set[str] = set()
+
+    @property
+    def now(self) -> float:
+        return self.world.scheduler.now
+
+    # --- the row ---
+
+    def wrote(self, before: Job | None, row: Job, actor: Actor) -> None:
+        self.rows[row.id] = row
+        old = before.runs if before is not None else {}
+        for slot in old.keys() | row.runs.keys():
+            self._run(row, slot, old.get(slot), row.runs.get(slot), actor)
+
+    def _run(self, row: Job, slot: str, old: ActiveRun | None, new: ActiveRun | None, actor: Actor) -> None:
+        begins = new is not None and new.state is RunState.RUNNING and _running(old) != new.attempt
+        if new is not None and begins:
+            self._started(row, slot, old, new, actor)
+        if old is not None and old.state is RunState.RUNNING:
+            key = execution_id(row.id, slot, old.attempt)
+            over = new is None or new.state is not RunState.RUNNING
+            self.attempts[key].versions.append((self.now, None if over else new))
+            if over:
+                must(key in self.history or self._lean(row, slot), "a run goes on once history has its attempt", key)
+            elif new is not None and new.lease_expires_at != old.lease_expires_at:
+                self._extended(key, old, new, actor)
+
+    @staticmethod
+    def _lean(row: Job, slot: str) -> bool:
+        """Its first attempt has succeeded, and the row has all of it (docs/protocol.md)."""
+        return row.last_run is not None and row.last_run.slot_id == slot
+
+    def _started(self, row: Job, slot: str, old: ActiveRun | None, new: ActiveRun, actor: Actor) -> None:
+        key = execution_id(row.id, slot, new.attempt)
+        must(key not in self.attempts, "an attempt starts once", (key, actor.key))
+        must(key not in self.history or self.history[key].status is ExecutionStatus.CANCELLED, "it had not ended", key)
+        timeout = row.defined.timeout_seconds
+        started, lease, deadline = new.started_at or 0.0, new.lease_expires_at or 0, new.deadline_at
+        if actor.kind == "worker":
+            must((new.worker_id and new.worker_id in actor.action) or new.worker_id, "a claim has its worker", key)
+            must(old is not None and (old.waits_for or "").startswith("worker:"), "what is claimed was offered", key)
+            must(lease <= started + 1 + LEASE, "a claim holds for 90 s", (key, lease, started))
+        must(deadline is not None or actor.kind != "worker", "a claim has its deadline", key)
+        if deadline is not None:
+            must(started <= deadline - timeout <= started + 1, "the deadline is the start + timeout", (key, deadline))
+            must(lease <= deadline + MARGIN, "no lease outlives the deadline by more than 15 s", (key, lease, deadline))
+        self.attempts[key] = Attempt(new, versions=[(self.now, new)])
+
+    def _extended(self, key: str, old: ActiveRun, new: ActiveRun, actor: Actor) -> None:
+        lease = new.lease_expires_at or 0
+        must(actor.kind == "worker", "its worker alone keeps an execution", (key, actor.key))
+        must((old.worker_id, old.fence) == (new.worker_id, new.fence), "a heartbeat moves the lease only", key)
+        must(lease > (old.lease_expires_at or 0), "a heartbeat shortens no lease", (key, old, new))
+        must(
+            lease <= (old.deadline_at or 0) + MARGIN,
+            "nothing is held beyond its deadline",
+            (key, lease, old.deadline_at),
+        )
+        must(
+            (old.lease_expires_at or 0) > actor.began + actor.skew, "a lease that is over stays over", (key, actor.key)
+        )
+
+    # --- history ---
+
+    def recorded(self, execution: Execution, actor: Actor) -> None:
+        key = execution.id
+        self.world.note(f"    {actor.key} recorded {key[-15:]} {execution.status} {execution.reason}")
+        if key in self.history:
+            return
+        self.history[key] = execution
+        attempt = self.attempts.get(key)
+        if attempt is None:
+            must(execution.status is not ExecutionStatus.COMPLETED, "what is completed had started", key)
+            return
+        code = execution.error.code if execution.error is not None else None
+        run = next((one for _, one in reversed(attempt.versions) if one is not None), attempt.run)
+        if code == "WORKER_LOST":
+            must(
+                self.now >= (run.lease_expires_at or 0) + GRACE - SKEW, "nothing is lost before its lease is over", key
+            )
+        elif code == "TIMEOUT" and attempt.run.deadline_at is not None and attempt.token is None:
+            must(self.now >= attempt.run.deadline_at - SKEW, "nothing times out before its deadline", key)
+        elif execution.status is ExecutionStatus.COMPLETED and attempt.run.deadline_at is not None:
+            self._completed(key, attempt, execution)
+        elif code == "TARGET_ERROR" and attempt.run.deadline_at is not None:
+            must(self._reported(key, attempt, ExecutionStatus.FAILED), "a failure was reported by its holder", key)
+
+    def _completed(self, key: str, attempt: Attempt, execution: Execution) -> None:
+        must(self._reported(key, attempt, ExecutionStatus.COMPLETED), "a success was reported by its holder", key)
+        limit = (attempt.run.deadline_at or 0) + SKEW + SKEW
+        must(execution.completed_at <= limit, "a report after the deadline is too late", (key, execution, limit))
+
+    def _reported(self, key: str, attempt: Attempt, status: ExecutionStatus) -> bool:
+        return any(
+            answer.status is status and self._is_holder(holder, attempt) for holder, answer in self.reports.get(key, ())
+        )
+
+    @staticmethod
+    def _is_holder(holder: Holder, attempt: Attempt) -> bool:
+        if holder.token is not None:
+            return holder.token == attempt.token
+        return (holder.worker_id, holder.fence) == (attempt.run.worker_id, attempt.run.fence)
+
+    # --- workers ---
+
+    def given(self, worker: str, most: int, found: Iterable[Claimed]) -> None:
+        """What a poll was answered."""
+        found = list(found)
+        must(len(found) <= most, "a poll gets no more than it asks for", (worker, len(found), most))
+        for claimed in found:
+            key = execution_id(claimed.job.id, claimed.slot_id, claimed.run.attempt)
+            attempt = self.attempts[key]
+            must(attempt.run.worker_id == worker, "an execution is given to one worker", (key, worker))
+            must(attempt.run.fence == claimed.run.fence, "it is given with its fence", (key, claimed.run.fence))
+
+    def kept(self, execution: str, holder: Holder, began: float) -> None:
+        """A heartbeat was answered well."""
+        must(self._held_since(execution, holder, began), "what is kept was held", (execution, holder))
+
+    def _held_since(self, execution: str, holder: Holder, began: float) -> bool:
+        """Whether the holder held it at some instant since then."""
+        attempt = self.attempts.get(execution)
+        if attempt is None:
+            return False
+        before = [run for at, run in attempt.versions if at <= began][-1:]
+        runs = before + [run for at, run in attempt.versions if at > began]
+        return any(run is not None and holder.holds(run) for run in runs)
+
+    def reporting(self, execution: str, holder: Holder, answer: TargetAnswer) -> None:
+        self.reports.setdefault(execution, []).append((holder, answer))
+
+    def told(self, execution: str, holder: Holder, answer: TargetAnswer, began: float, *, refused: bool) -> None:
+        """What a report was answered."""
+        stored, attempt = self.history.get(execution), self.attempts.get(execution)
+        said = (answer.status, answer.error, answer.result)
+        same = stored is not None and (stored.status, stored.error, stored.result) == said
+        mine = attempt is not None and self._is_holder(holder, attempt)
+        if not refused:
+            must(mine, "only the holder's report counts", (execution, holder))
+            must(same, "what is answered is recorded", (execution, stored, said))
+            return
+        if mine and same and stored is not None and stored.worker_id is not None:
+            must(False, "the same report again is answered well", (execution, holder, stored))
+        if mine and stored is None:
+            always = self._held_always(execution, holder, began)
+            must(not always, "the holder's report counts", (execution, holder))
+
+    def _held_always(self, execution: str, holder: Holder, began: float) -> bool:
+        attempt = self.attempts[execution]
+        before = [run for at, run in attempt.versions if at <= began][-1:]
+        runs = before + [run for at, run in attempt.versions if at > began]
+        return bool(before) and all(run is not None and holder.holds(run) for run in runs)
+
+    def sent_token(self, invocation: Invocation, token: str) -> None:
+        attempt = self.attempts[invocation.execution_id]
+        must(attempt.token is None, "an attempt is called once", invocation.execution_id)
+        must(all(other.token != token for other in self.attempts.values()), "each attempt has its own token", token)
+        attempt.token = token
+
+    # --- what World tells every judge ---
+
+    def skipped(self, gap: SkippedSlots) -> None: ...
+
+    def called(self, invocation: Invocation, actor: Actor) -> None: ...
+
+    def answered(self, invocation: Invocation, answer: TargetAnswer, actor: Actor) -> None: ...
+
+    def finished(self, actor: Actor) -> None: ...
+
+    def sends(self, hint: Any, due_at: int, actor: Actor) -> None: ...
+
+    def fault(self, name: str, label: str | None, actor: Actor | None) -> None: ...
+
+    # --- the end ---
+
+    def close(self) -> None:
+        """The faults are long over, and a worker has polled each second since."""
+        for row in self.rows.values():
+            for slot, run in row.runs.items():
+                if row.cancelled or row.holds(run):
+                    continue
+                lease = run.lease_expires_at
+                left = run.state is RunState.RUNNING and lease is not None and lease + LONGEST_WAIT < self.now
+                must(not left, "no run is left behind", (row.id, slot, run))
+                waits = run.state is RunState.WAITING and (run.due_at or 0) + LONGEST_WAIT < self.now
+                must(not waits, "nothing that waits is forgotten", (row.id, slot, run, self.now))
+        for key in self.attempts:
+            job_id, slot, attempt = key[:36], key[37:-5], int(key[-4:])
+            now = self.rows[job_id].runs.get(slot)
+            runs = now is not None and now.state is RunState.RUNNING and now.attempt == attempt
+            must(key in self.history or runs or self._lean(self.rows[job_id], slot), "every attempt has its end", key)
