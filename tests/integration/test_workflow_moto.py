@@ -43,8 +43,6 @@ from tests.fakes import FakeTargets, World
 from tests.flows import FAILED, OK
 from tests.tables import create_tables
 
-pytest.importorskip("antlr4", reason="moto's interpreter needs it: make setup")
-
 CONTEXT: Any = SimpleNamespace(aws_request_id="5f1d2c3b-4a59-4687-9a0b-1c2d3e4f5061")
 PATIENCE = 15.0
 
