@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from functions.adapters.queue_sends import BATCH_MESSAGES, QueueSends
 from functions.domain.errors import HintNotSentError
 from functions.domain.hint import Hint, write_hint
-from functions.domain.timing import OneTimeSchedule, QueueDelay, one_time_schedule, route, schedule_expression
+from functions.domain.timing import (
+    OneTimeSchedule,
+    QueueDelay,
+    one_time_schedule,
+    route,
+    schedule_expression,
+    seconds_until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,8 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BATCH_MESSAGES = 10
-"""Messages in one SendMessageBatch (SQS quotas)."""
 DELIVERY_TRIES = 3
 DELIVERY_SECONDS = 600
 """How long EventBridge Scheduler tries to put a hint into its queue; later the sweep brings it."""
@@ -52,6 +58,7 @@ class SqsTimetable:
         clock: Clock,
     ) -> None:
         self._sqs = sqs
+        self._sends = QueueSends(sqs)
         self._scheduler = scheduler
         self._queues = queues
         self._group = group
@@ -64,7 +71,9 @@ class SqsTimetable:
         way = route(hint, due_at=due_at, now=self._clock.now())
         try:
             if isinstance(way, QueueDelay):
-                self._sqs.send_message(QueueUrl=queue.url, MessageBody=write_hint(hint), DelaySeconds=way.seconds)
+                self._sends.send(
+                    queue.url, write_hint(hint), delay=lambda: seconds_until(due_at, now=self._clock.now())
+                )
             else:
                 self._schedule(hint, way, queue)
         except (ClientError, BotoCoreError) as error:

@@ -34,11 +34,16 @@ class OneTimeSchedule(NamedTuple):
 
 
 def route(hint: Hint, *, due_at: int, now: float) -> QueueDelay | OneTimeSchedule:
-    """The queue's own delay up to 15 minutes, rounded up so that nothing comes early; a schedule beyond."""
-    delay = max(0, math.ceil(due_at - now))
+    """The queue's own delay up to 15 minutes; a schedule beyond."""
+    delay = seconds_until(due_at, now=now)
     if delay <= QUEUE_DELAY_LIMIT:
         return QueueDelay(delay)
     return one_time_schedule(hint, due_at=due_at)
+
+
+def seconds_until(due_at: int, *, now: float) -> int:
+    """Whole seconds, rounded up so that nothing comes early; 0 for what is past."""
+    return max(0, math.ceil(due_at - now))
 
 
 def one_time_schedule(hint: Hint, *, due_at: int) -> OneTimeSchedule:

@@ -128,8 +128,7 @@ def drain(engine: Engine, key: str, *, also: Job | None = None, room: int | None
     granted = 0
     for job_id in _candidates(engine, key, also, len(held)):
         job = engine.jobs.get(job_id)
-        waiting = [] if job is None else waits_of(job).get(key, [])
-        for slot, run in waiting:
+        for slot, run in [] if job is None else waits_of(job).get(key, []):
             if job is None or any(one.holder == _execution(job, slot, run) for one in held.values()):
                 continue
             most = limit_for(ruled(engine, job), key)
@@ -137,10 +136,20 @@ def drain(engine: Engine, key: str, *, also: Job | None = None, room: int | None
                 taken = _grant(engine, key, held, most, _execution(job, slot, run), now)
                 if taken is None:
                     return granted
+                if not _still_waits(engine, job.id, slot, run, key):
+                    engine.slots.free(key, taken.index, holder=taken.holder, mark=taken.mark)
+                    continue
                 held[taken.index] = taken
             granted += 1
             send(engine, job, [Due(slot, run.current_attempt, run.due_at or now)])
     return granted
+
+
+def _still_waits(engine: Engine, job_id: str, slot: str, run: ActiveRun, key: str) -> bool:
+    """Whether the run waits for the key still, now that it has a slot: another drain may have been faster."""
+    job = engine.jobs.get(job_id, with_definition=False)
+    now = None if job is None else job.runs.get(slot)
+    return now is not None and now.waits_for == key and now.attempt == run.attempt
 
 
 def _execution(job: Job, slot: str, run: ActiveRun) -> str:

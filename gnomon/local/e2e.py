@@ -1,4 +1,7 @@
-"""`make e2e`: the end-to-end tests on the stack that is up, or else on one of their own, which is removed again."""
+"""`make e2e`: the end-to-end tests on the stack that is up, or else on one of their own, which is removed again.
+
+Modules that mostly wait and disturb nobody are marked `beside` and run side by side; then come the others, one by one.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
+SIDE_BY_SIDE = 3
+_NONE_CHOSEN = 5
+"""How pytest ends where no test was chosen (`ARGS="-k …"`)."""
+
 
 def run_tests(*, fresh: bool, arguments: Sequence[str]) -> None:
     """Run them; raises LocalError when one fails. A stack made for them is gone afterwards, whatever happens."""
@@ -36,10 +43,16 @@ def run_tests(*, fresh: bool, arguments: Sequence[str]) -> None:
 def _pytest(where: Place, arguments: Sequence[str]) -> None:
     environment = aws.without_aws(toolchain.environment())
     environment.update(GNOMON_PORT=str(where.port), GNOMON_STACK=str(where.stack_file))
-    command = [str(toolchain.DEVELOPMENT / "bin" / "python"), "-m", "pytest", "-m", "e2e", *arguments]
-    code = subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
-    if code != 0:
-        raise LocalError(f"the end-to-end tests ended with {code}")
+
+    def run(*chosen: str) -> int:
+        command = [str(toolchain.DEVELOPMENT / "bin" / "python"), "-m", "pytest", "tests/e2e", *chosen, *arguments]
+        return subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
+
+    side_by_side = ("-n", str(SIDE_BY_SIDE), "--dist", "loadgroup")
+    codes = [run("-m", "e2e and beside", *side_by_side), run("-m", "e2e and not beside")]
+    failed = [code for code in codes if code not in (0, _NONE_CHOSEN)]
+    if failed or all(codes):
+        raise LocalError(f"the end-to-end tests ended with {(failed or codes)[0]}")
 
 
 def _place_of_their_own() -> Place:

@@ -11,6 +11,7 @@ from tests.simulation.crowd import TYPE, TYPE_LIMIT
 from tests.simulation.life import Violation
 
 if TYPE_CHECKING:
+    from functions.domain.concurrency import Slot
     from functions.domain.execution import Execution
     from functions.domain.outcome import Invocation
     from tests.simulation.actors import Actor, Weather
@@ -32,8 +33,8 @@ class CrowdJudge:
         """All versions of each, with the instants of their writes."""
         self.probes: dict[str, set[str]] = {}
         """Executions that started as probes since the circuit was closed last."""
-        self.holds: dict[str, tuple[str, ...]] = {}
-        """What each execution held when it started."""
+        self.holds: dict[str, dict[str, Slot | None]] = {}
+        """What each execution held when it started, by name."""
         self.writes = self.runs = 0
         self.faults = 0
 
@@ -51,7 +52,7 @@ class CrowdJudge:
             old = None if before is None else before.runs.get(slot)
             if run.state is RunState.RUNNING and (old is None or old.state is not RunState.RUNNING):
                 self.runs += 1
-                self.holds[execution_id(row.id, slot, run.attempt)] = run.holds
+                self.holds[execution_id(row.id, slot, run.attempt)] = {name: self._slot(name) for name in run.holds}
                 self._started(row, slot, run, actor)
         self._limits()
 
@@ -123,11 +124,14 @@ class CrowdJudge:
             return
         for job_id, slot, attempt in actor.started:
             execution = execution_id(job_id, slot, attempt)
-            for name in self.holds.get(execution, ()):
-                key, _, index = name.rpartition("#")
-                held = self.world.slots.rows.get(key, {}).get(int(index))
-                left = held is not None and held.holder == execution and not self._runs(execution)
+            for name, held in self.holds.get(execution, {}).items():
+                # A late duplicate of its hint may have taken it once more, and gives it back itself.
+                left = held is not None and self._slot(name) == held and not self._runs(execution)
                 must(not left, "an end frees its slot", (execution, held))
+
+    def _slot(self, name: str) -> Slot | None:
+        key, _, index = name.rpartition("#")
+        return self.world.slots.rows.get(key, {}).get(int(index))
 
     def called(self, invocation: Invocation, actor: Actor) -> None:
         actor.started.add((invocation.job_id, invocation.slot_id, invocation.attempt))

@@ -6,23 +6,8 @@ underscores are those of docs/protocol.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-SIMULATION = "simulation"
-
-
-@dataclass(frozen=True)
-class Mutant:
-    name: str
-    what: str
-    edits: tuple[tuple[str, str, str], ...]
-    """(module path below functions/, text, replacement)."""
-    by: str = SIMULATION
-
-
-def m(name: str, what: str, *edits: tuple[str, str, str], by: str = SIMULATION) -> Mutant:
-    return Mutant(name, what, edits, by)
-
+from tests.simulation.mutant import Mutant, m
+from tests.simulation.mutants_work import WORK_MUTANTS
 
 NAMED = """
             names = {NAMES}
@@ -61,7 +46,7 @@ def named(*reasons: str) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-MUTANTS = [
+MUTANTS: list[Mutant] = [
     # --- docs/protocol.md ---
     m(
         "start_keeps_att",
@@ -716,6 +701,7 @@ MUTANTS = [
         ),
     ),
 ]
+MUTANTS += WORK_MUTANTS
 
 EXCLUDED = {
     "defer_after_claim": "there is no deferral yet but the brake's, which is decided in the start's own write",

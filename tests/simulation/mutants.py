@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 
-from tests.simulation.mutant_list import EXCLUDED, MUTANTS, SIMULATION, Mutant
+from tests.simulation.mutant import SIMULATION, Mutant
+from tests.simulation.mutant_list import EXCLUDED, MUTANTS
 
 SEEDS = 1_500
 ROOT = Path(__file__).parents[2]

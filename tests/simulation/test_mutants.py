@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutant_list import MUTANTS, Mutant
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutant_list import MUTANTS
 from tests.simulation.mutants import SEEDS, in_a_process
 
 

@@ -89,6 +89,7 @@ class WorkStory:
             messages=choose.choice([0, 0.05, 0.3]),
             fails=choose.choice([0, 0.3]),
             hangs=choose.choice([0, 0.05]),
+            stalls=choose.choice([0, 0.01, 0.05]),
         )
         self.judge = WorkJudge()
         self.world = WorkWorld(

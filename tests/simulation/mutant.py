@@ -1,0 +1,20 @@
+"""One way in which the code is broken on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SIMULATION = "simulation"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    what: str
+    edits: tuple[tuple[str, str, str], ...]
+    """(module path below functions/, text, replacement)."""
+    by: str = SIMULATION
+
+
+def m(name: str, what: str, *edits: tuple[str, str, str], by: str = SIMULATION) -> Mutant:
+    return Mutant(name, what, edits, by)
