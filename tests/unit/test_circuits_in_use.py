@@ -27,6 +27,7 @@ from functions.domain.job import JobStatus, RunState
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.usecases.actions import cancel_job, retry_job
 from functions.usecases.circuits import reset_circuit
+from tests.consumers import BusyDriver
 from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World
@@ -112,18 +113,21 @@ def test_twenty_wait_and_one_probes() -> None:
 
 
 def test_a_success_of_an_attempt_that_started_before_does_not_close_it() -> None:
-    made, outage = driver()
+    slow: list[str] = []
+    calls: list[str] = []
 
-    def slow(_: Invocation) -> TargetAnswer:
-        made.world.targets.answers = [outage]
-        made.run(20)
-        return OK
+    def lasts(invocation: Invocation) -> float:
+        calls.append(invocation.job_id)
+        return 20 if invocation.job_id in slow else 0
 
-    made.world.targets.answers = [slow]
-    create(made)
-    create(made)
+    made = BusyDriver(
+        lasts, answer=lambda invocation: OK if invocation.job_id in slow else DOWN, world=World(clock=FakeClock(NOW))
+    )
+    slow.append(create(made))
+    failing = create(made)
     made.run_until(NOW + 40)
-    assert len(outage.calls) == 5
+    assert made.row(slow[0]).status is JobStatus.COMPLETED
+    assert calls.count(failing) == 5
     assert state(made) is CircuitState.OPEN
 
 
