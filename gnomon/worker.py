@@ -36,6 +36,8 @@ LEASE_SECONDS = 90.0
 """How long an execution is held without a heartbeat."""
 WAIT_SECONDS = 20
 MOST_ITEMS = 10
+MOST_KEPT = 100
+"""Executions that one heartbeat may name."""
 _LONGEST_PAUSE = 30.0
 _MESSAGE_CHARACTERS = 1_000
 _CODE_CHARACTERS = 128
@@ -173,6 +175,8 @@ class Worker:
         except UnreachableError:  # it is to stop
             return []
         except GnomonApiError as error:
+            if self._stopping.is_set():  # and does not wait for an API that is away
+                return []
             if error.status != 404:
                 raise
             self._register()  # not heard of for a day, or of another stack
@@ -286,7 +290,13 @@ class Worker:
             self._wake.clear()
 
     def _keep(self, held: dict[str, Run]) -> bool:
-        fences = {one: run.fence for one, run in held.items()}
+        """Whether the API has heard of all of them; of none where nothing is held: it hears that the worker lives."""
+        fences = [(one, run.fence) for one, run in held.items()]
+        parts = [dict(fences[first : first + MOST_KEPT]) for first in range(0, len(fences), MOST_KEPT)]
+        heard = [self._heartbeat(part) for part in parts or [{}]]  # each, whatever became of the one before
+        return all(heard)
+
+    def _heartbeat(self, fences: dict[str, int]) -> bool:
         return self._quietly(lambda client: client.heartbeat(self._worker_id, fences))
 
     def _quietly(self, call: Callable[[WorkClient], object]) -> bool:
