@@ -13,7 +13,6 @@ from tests.simulation.life import Violation
 if TYPE_CHECKING:
     from functions.domain.concurrency import Slot
     from functions.domain.execution import Execution
-    from functions.domain.outcome import Invocation
     from tests.simulation.actors import Actor, Weather
     from tests.simulation.world import World
 
@@ -35,6 +34,8 @@ class CrowdJudge:
         """Executions that started as probes since the circuit was closed last."""
         self.holds: dict[str, dict[str, Slot | None]] = {}
         """What each execution held when it started, by name."""
+        self.ended: dict[str, list[str]] = {}
+        """Executions that an actor's writes ended."""
         self.writes = self.runs = 0
         self.faults = 0
 
@@ -54,6 +55,10 @@ class CrowdJudge:
                 self.runs += 1
                 self.holds[execution_id(row.id, slot, run.attempt)] = {name: self._slot(name) for name in run.holds}
                 self._started(row, slot, run, actor)
+        for slot, run in {} if before is None else before.runs.items():
+            new = row.runs.get(slot)
+            if run.state is RunState.RUNNING and (new is None or new.state is not RunState.RUNNING):
+                self.ended.setdefault(actor.key, []).append(execution_id(row.id, slot, run.attempt))
         self._limits()
 
     def _limits(self) -> None:
@@ -120,10 +125,9 @@ class CrowdJudge:
 
     def finished(self, actor: Actor) -> None:
         """Who came to its end without a fault has freed what its writes ended."""
-        if actor.disturbed or actor.kind == "sweep":
+        if actor.disturbed:
             return
-        for job_id, slot, attempt in actor.started:
-            execution = execution_id(job_id, slot, attempt)
+        for execution in self.ended.pop(actor.key, ()):
             for name, held in self.holds.get(execution, {}).items():
                 # A late duplicate of its hint may have taken it once more, and gives it back itself.
                 left = held is not None and self._slot(name) == held and not self._runs(execution)
@@ -132,9 +136,6 @@ class CrowdJudge:
     def _slot(self, name: str) -> Slot | None:
         key, _, index = name.rpartition("#")
         return self.world.slots.rows.get(key, {}).get(int(index))
-
-    def called(self, invocation: Invocation, actor: Actor) -> None:
-        actor.started.add((invocation.job_id, invocation.slot_id, invocation.attempt))
 
     def close(self) -> None:
         for row in self.rows.values():
@@ -149,6 +150,8 @@ class CrowdJudge:
 
     def recorded(self, execution: Execution, actor: Actor) -> None:
         self.world.note(f"    {actor.key} recorded {execution.id} {execution.status} {execution.reason}")
+
+    def called(self, *_: object) -> None: ...
 
     def sends(self, *_: object) -> None: ...
 

@@ -634,6 +634,191 @@ MUTANTS: list[Mutant] = [
             "    if silence is None or definition is not old:\n",
         ),
     ),
+    # --- circuits and slots (docs/protocol.md, 4 and 5) ---
+    m(
+        "probe without condition",
+        "an attempt is the probe whoever was written down first",
+        (
+            "usecases/circuits.py",
+            "        if circuit.write_id == mark:\n            return Taken",
+            "        if mark:\n            return Taken",
+        ),
+    ),
+    m(
+        "probe by the clock",
+        "a probe's time is over, so it is replaced, whether it starts or not",
+        (
+            "usecases/circuits.py",
+            "if said is Admission.TAKE_OVER and probe is not None and not is_given_up(",
+            "if False and not is_given_up(",
+        ),
+        by="tests/unit/test_places.py",
+    ),
+    m(
+        "any success closes",
+        "an attempt from before the opening closes the circuit by its success",
+        (
+            "domain/circuit.py",
+            "    if circuit.probe is None or circuit.probe.execution_id != execution_id:\n        return None\n",
+            "    if circuit.probe is None and health is not Health.UP:\n        return None\n",
+        ),
+        by="tests/unit/test_circuits_in_use.py",
+    ),
+    m(
+        "circuit from a cache",
+        "a circuit is read once a process",
+        (
+            "usecases/gates.py",
+            "circuit = executor.circuits.get(target_key(definition.target))",
+            "key = target_key(definition.target)\n"
+            "            circuit = _CACHE.setdefault(key, executor.circuits.get(key))",
+        ),
+        ("usecases/gates.py", "\n\nclass Gates:", "\n_CACHE: dict[str, Circuit] = {}\n\n\nclass Gates:"),
+    ),
+    m(
+        "defer_after_claim",
+        "a start is claimed before its circuit is asked",
+        (
+            "usecases/gates.py",
+            "            if circuit.state(now) is CircuitState.OPEN:\n",
+            "            if circuit is None:\n",
+        ),
+        (
+            "usecases/gates.py",
+            "            if isinstance(probe, Circuit):\n",
+            "            if isinstance(probe, Circuit) and probe.state(now) is CircuitState.HALF_OPEN:\n",
+        ),
+        (
+            "usecases/gates.py",
+            "            self._probe = probe\n",
+            "            self._probe = probe if not isinstance(probe, Circuit) else None\n",
+        ),
+    ),
+    m(
+        "no report",
+        "nobody tells the circuit what came of an attempt",
+        (
+            "usecases/executor.py",
+            "    circuits.report(executor, job, slot, answer)\n    return execution\n",
+            "    return execution\n",
+        ),
+        by="tests/unit/test_circuits_in_use.py",
+    ),
+    m(
+        "wait without end",
+        "a run waits for an open circuit for ever",
+        ("domain/circuit_deferral.py", " and now >= limit:", " and now >= limit + 10**9:"),
+        by="tests/unit/test_circuits_in_use.py",
+    ),
+    m(
+        "jitter that does not double",
+        "all who wait look again within the first jitter",
+        ("domain/circuit.py", "* 2 ** min(deferrals, _DOUBLINGS)", "* 1"),
+        by="tests/unit/test_circuits_in_use.py",
+    ),
+    m(
+        "slot without condition",
+        "a slot is taken whoever has it",
+        (
+            "usecases/concurrency.py",
+            "            if engine.slots.take(limit.key, slot, instead_of=old):\n",
+            "            if engine.slots.take(limit.key, slot, instead_of=old) or True:\n",
+        ),
+    ),
+    m(
+        "grant without condition",
+        "a slot is granted whoever took it since",
+        (
+            "usecases/concurrency.py",
+            "        if engine.slots.take(key, slot, instead_of=None):\n            return slot\n",
+            "        engine.slots.rows.setdefault(key, {})[index] = slot\n        return slot\n",
+        ),
+    ),
+    m(
+        "grant not renewed",
+        "a granted slot is used as it was found",
+        (
+            "usecases/concurrency.py",
+            "        for index in _free(",
+            "        if old is not None and old.holder == execution:\n"
+            "            return Hold(limit.key, old, renewed=old.mark)\n"
+            "        for index in _free(",
+        ),
+    ),
+    m(
+        "holder not written",
+        "a slot is taken over without writing the row of its holder, who may be about to start",
+        (
+            "usecases/holders.py",
+            "        engine.jobs.save(job, replace(job, write_id=engine.new_write_id()))\n",
+            "        pass\n",
+        ),
+        by="tests/unit/test_places.py",
+    ),
+    m(
+        "holder not read",
+        "a slot is taken over once its time is over",
+        (
+            "usecases/holders.py",
+            "    if key is None or job is None:\n        return True\n",
+            "    if key or job:\n        return True\n",
+        ),
+    ),
+    m(
+        "what was renewed is given back",
+        "a loser gives back a slot on which the winner has started",
+        (
+            "usecases/gates.py",
+            "            if unused or (not started and (applied is not None or name in self._anew)):\n",
+            "            if unused or not started:\n",
+        ),
+    ),
+    m(
+        "an end keeps its slot",
+        "the row follows an end, and its slot stays",
+        ("usecases/executor.py", "    concurrency.after_write(engine, ended)\n", ""),
+    ),
+    m(
+        "a cancel keeps the slot",
+        "a cancelled job's slots stay",
+        ("usecases/actions.py", "        concurrency.after_write(services, decided)\n", ""),
+    ),
+    m(
+        "no drain by the sweep",
+        "the sweep looks at who waits for a slot and does nothing",
+        (
+            "usecases/sweep.py",
+            "            concurrency.drain(engine, key, also=job, thorough=True)\n",
+            "            pass\n",
+        ),
+    ),
+    m(
+        "a look that moves on",
+        "the look at who waits is counted from each write of the row",
+        (
+            "domain/job.py",
+            "        return last + min(max(last - began, WAIT_LOOK), WAIT_LOOK_MAX)",
+            "        return now + WAIT_LOOK",
+        ),
+    ),
+    m(
+        "slots in any order",
+        "who comes last is served first",
+        ("usecases/concurrency.py", "for _, job_id in sorted(found)", "for _, job_id in sorted(found, reverse=True)"),
+        by="tests/unit/test_concurrency_in_use.py",
+    ),
+    m(
+        "newcomers first",
+        "a free slot is taken although others wait",
+        ("usecases/concurrency.py", "if job_id != job.id and place < mine:", "if job_id != job.id and place < '':"),
+        by="tests/unit/test_places.py",
+    ),
+    m(
+        "a grant for who is paused",
+        "a paused job's run is granted a slot",
+        ("domain/concurrency.py", " and not job.holds(run):", ":"),
+        by="tests/unit/test_places.py",
+    ),
     # --- lifecycle events ---
     m(
         "skips told whole",
@@ -704,6 +889,5 @@ MUTANTS: list[Mutant] = [
 MUTANTS += WORK_MUTANTS
 
 EXCLUDED = {
-    "defer_after_claim": "there is no deferral yet but the brake's, which is decided in the start's own write",
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",
 }

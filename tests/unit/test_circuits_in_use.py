@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from functions.domain.job import JobStatus, RunState
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.usecases.actions import cancel_job, retry_job
 from functions.usecases.circuits import reset_circuit
+from tests.consumers import BusyDriver
 from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World
@@ -110,18 +113,21 @@ def test_twenty_wait_and_one_probes() -> None:
 
 
 def test_a_success_of_an_attempt_that_started_before_does_not_close_it() -> None:
-    made, outage = driver()
+    slow: list[str] = []
+    calls: list[str] = []
 
-    def slow(_: Invocation) -> TargetAnswer:
-        made.world.targets.answers = [outage]
-        made.run(20)
-        return OK
+    def lasts(invocation: Invocation) -> float:
+        calls.append(invocation.job_id)
+        return 20 if invocation.job_id in slow else 0
 
-    made.world.targets.answers = [slow]
-    create(made)
-    create(made)
+    made = BusyDriver(
+        lasts, answer=lambda invocation: OK if invocation.job_id in slow else DOWN, world=World(clock=FakeClock(NOW))
+    )
+    slow.append(create(made))
+    failing = create(made)
     made.run_until(NOW + 40)
-    assert len(outage.calls) == 5
+    assert made.row(slow[0]).status is JobStatus.COMPLETED
+    assert calls.count(failing) == 5
     assert state(made) is CircuitState.OPEN
 
 
@@ -131,6 +137,32 @@ def test_a_target_that_blames_the_call_is_up() -> None:
     create(made)
     create(made, schedule={"type": "once", "at": "2027-01-15T08:00:14Z"})
     made.run_until(NOW + 16)
+    assert state(made) is CircuitState.CLOSED
+
+
+def test_each_look_of_a_run_that_waits_is_rarer_than_the_one_before() -> None:
+    """A probe that hangs keeps the circuit half open: only the jitter, drawn at its highest, puts the looks apart."""
+    made, outage = driver()
+    made.executor = replace(made.executor, uniform=lambda _, high: high)
+    made.sweeps = False
+    made.world.circuits.rows[KEY] = with_probe(opened(for_seconds=0), "another", until=NOW + 10**6)
+    job_id = create(made)
+    looks = [NOW + 10]
+    for _ in range(7):
+        made.run_until(looks[-1] + 1)
+        [run] = made.row(job_id).runs.values()
+        looks.append(run.due_at or 0)
+    apart = [later - earlier for earlier, later in pairwise(looks)]
+    assert apart == [15, 30, 60, 120, 240, 480, 900]
+    assert outage.calls == []
+
+
+def test_a_target_that_accepts_a_call_is_up_whatever_it_reports_later() -> None:
+    made, _ = driver(NOW)
+    made.world.circuits.rows[KEY] = replace(opened(for_seconds=5), failures=5)
+    job_id = create(made, completion="callback", timeoutSeconds=600)
+    made.run_until(NOW + 12)
+    assert made.row(job_id).status is JobStatus.RUNNING, "accepted is not done"
     assert state(made) is CircuitState.CLOSED
 
 

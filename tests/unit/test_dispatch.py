@@ -402,9 +402,17 @@ class TestDeferral:
         assert write.job.runs[slot_id(NEXT)].waits_for == "worker:team-a/reports"
 
     def test_the_look_at_what_waits_comes_less_and_less_often(self) -> None:
-        run = replace(waiting(), waits_for="x", deferred_at=NOW)
-        looks = [run.look_at(NOW + waited) - NOW - waited for waited in (0, 59, 60, 100, 899, 900, 5_000)]
-        assert looks == [60, 60, 60, 100, 899, 900, 900]
+        run = replace(waiting(), waits_for="x", due_at=NOW)
+        looks = []
+        for _ in range(8):
+            looks.append(run.look_at(NOW) - NOW)
+            run = run.looked(NOW + looks[-1])
+        assert looks == [60, 120, 240, 480, 960, 1860, 2760, 3660]
+
+    def test_a_look_that_is_due_stays_due_however_often_the_row_is_written(self) -> None:
+        run = replace(waiting(), waits_for="x", due_at=NOW)
+        assert {run.look_at(NOW + later) for later in (0, 30, 59, 60, 500)} == {NOW + 60}
+        assert run.looked(NOW + 59) == run
 
 
 def test_the_lease_outlives_the_timeout_by_its_margin_whatever_the_fraction() -> None:
