@@ -331,6 +331,47 @@ def test_a_worker_that_was_forgotten_registers_again(site: Site) -> None:
         assert site.ended(job).worker_id == running.worker.id
 
 
+def test_it_keeps_more_than_one_heartbeat_may_name(site: Site) -> None:
+    go, jobs = threading.Event(), [site.job() for _ in range(101)]
+
+    def slow(_payload: Any, _run: Run) -> str:
+        assert go.wait(PATIENCE)
+        return "done"
+
+    with Running(site, slow, concurrency=101) as running:
+        until(lambda: len(running.worker._held) == len(jobs))
+        with site.lock:
+            site.driver.run(60)
+            site.requests.clear()
+        until(lambda: len([one for one in site.requests if one.endswith("/heartbeat")]) > 4)
+        with site.lock:
+            site.driver.run(80)
+        go.set()
+        until(lambda: all(site.history(job) for job in jobs))
+
+    assert {execution.status for job in jobs for execution in site.history(job)} == {"COMPLETED"}
+
+
+def test_it_stops_well_though_the_api_is_away(site: Site) -> None:
+    running = Running(site, lambda _payload, _run: 1)
+    broken = threading.Event()
+
+    def unavailable(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/poll") and broken.is_set():
+            body = {"error": {"code": "UNAVAILABLE", "message": "try again", "requestId": "r"}}
+            return httpx.Response(503, json=body, request=request)
+        return answer(request)
+
+    answer, site.answer = site.answer, unavailable  # type: ignore[method-assign]
+    with running:
+        until(lambda: running.worker.id)
+        broken.set()
+        time.sleep(0.1)  # until a poll is refused
+        running.stop()
+
+    assert running.error is None
+
+
 def test_what_the_api_refuses_for_good_ends_it(site: Site) -> None:
     site.gateway.claims = {"token_use": "access", "sub": "eve", "username": "eve"}
 
