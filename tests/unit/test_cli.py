@@ -411,13 +411,32 @@ def test_watch_goes_on_while_a_paused_job_has_something_to_do(
     assert next(looks, None) is None
 
 
+def test_watch_tells_how_far_a_run_is(api: ApiServer, shell: Shell) -> None:
+    job = api.add_job(status="RUNNING")
+    half = {"percent": 50.5, "message": "half of it"}
+    looks = iter([None, half, half, {"percent": 100, "message": ""}])
+
+    def go_on(server: ApiServer, looked_at: dict[str, Any]) -> None:
+        progress = next(looks, None)
+        server.histories[job["id"]] = [attempt(job, 1, "RUNNING", final=False, progress=progress)]
+        if progress and progress["percent"] == 100:
+            looked_at["status"] = "COMPLETED"
+
+    api.on_look = go_on
+    result = shell("jobs", "watch", job["id"], "--interval", "0.2")
+    lines = [line for line in result.stdout.splitlines() if "attempt 1" in line]
+    assert len(lines) == 3
+    assert lines[1].endswith("50.5 % half of it")
+    assert lines[2].endswith("100 %")
+
+
 def test_preview_shows_both_times(shell: Shell) -> None:
     output = shell("preview", "0 9 * * MON-FRI", "--timezone", "Europe/Berlin").stdout
     assert "2026-11-30T09:00:00+01:00" in output
     assert "2026-11-30T08:00:00Z" in output
 
 
-@pytest.mark.parametrize("command", [["jobs", "create"], ["jobs", "list"], ["jobs", "watch"], ["preview"]])
+@pytest.mark.parametrize("command", [["jobs", "create"], ["jobs", "list"], ["jobs", "watch"], ["preview"], ["worker"]])
 def test_help_has_examples(shell: Shell, command: list[str]) -> None:
     result = shell(*command, "--help")
     assert result.exit_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from gnomon.errors import GnomonApiError
+from gnomon.commands.worker import loaded
+from gnomon.errors import GnomonApiError, UsageError
 from gnomon.work_client import WorkClient
 from gnomon.worker import LeaseLost, NonRetryable, Run, Worker
 from tests.driver import Driver
@@ -351,3 +353,19 @@ def test_the_example_of_the_page_works(site: Site) -> None:
     with Running(site, module["build"], concurrency=4):
         assert site.ended(good).result == '{"pages":2}'
         assert site.ended(bad).reason == "NOT_RETRYABLE"
+
+
+@pytest.mark.parametrize(
+    "path", ["reports", "reports:", ":build", "no_such_module_at_all:build", "json:no_such", "json:__doc__"]
+)
+def test_what_is_no_function_is_refused(path: str) -> None:
+    with pytest.raises(UsageError):
+        loaded(path)
+
+
+def test_functions_are_found_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "reports_of_this_test.py").write_text("def build(payload, run):\n    return payload\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    assert loaded("reports_of_this_test:build")(1, None) == 1  # type: ignore[arg-type]  # it takes no notice of its run
