@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from functions.domain.circuit import Health
 from functions.domain.execution import ExecutionError, ExecutionStatus
@@ -22,7 +22,7 @@ class Invocation:
     payload: str
     """JSON text."""
     timeout_seconds: int
-    callback_token: str | None = None
+    callback_token: str | None = field(default=None, repr=False)
     """With it the outcome may be reported later, once; None where the answer is the outcome."""
 
 
