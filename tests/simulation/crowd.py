@@ -30,7 +30,7 @@ def crowd(seed: int) -> Plan:
     faults = choose.choice([0, 0, 0.004, 0.015, 0.04])
     nature = Nature(
         faults=faults,
-        stalls=faults / 2,
+        stalls=choose.choice([faults / 2, 0.03]),
         messages=choose.choice([0, 0, 0.05, 0.2]),
         fails=choose.choice([0, 0.1, 0.4]),
         hangs=choose.choice([0, 0, 0.05]),
