@@ -112,6 +112,22 @@ def test_twenty_wait_and_one_probes() -> None:
     assert len(outage.calls) == 6
 
 
+def test_a_probe_that_dies_in_its_call_is_replaced_though_its_attempt_waits_a_day_for_its_callback() -> None:
+    made, _ = driver()
+
+    def dies(_: Invocation) -> TargetAnswer:
+        raise Crash
+
+    made.world.targets.answers = [*[DOWN] * 5, dies, OK]
+    create(made, completion="callback", timeoutSeconds=86_400)
+    made.run_until(NOW + 120)
+    assert made.world.circuits.get(KEY).probe is not None
+    other = create(made, schedule={"type": "once", "at": "2027-01-15T08:02:30Z"})
+    made.run_until(NOW + 300)
+    assert made.row(other).status is JobStatus.COMPLETED
+    assert state(made) is CircuitState.CLOSED
+
+
 def test_a_success_of_an_attempt_that_started_before_does_not_close_it() -> None:
     slow: list[str] = []
     calls: list[str] = []
