@@ -82,6 +82,19 @@ def decide_visit(  # noqa: PLR0911 - a line a decision
     return Drop("WATCHED") if settled == job else Write(job=settled, reason="WATCHED")
 
 
+def decide_stranded(job: Job, *, now: float) -> Write | Drop:
+    """What waits for others under a definition that nobody can read: it is due, so that it is woken and at last
+    quarantined, as whatever else cannot be started. Whoever could start it only passes it over."""
+    instant = int(now)
+    runs = {
+        slot: run if run.waits_for is None else replace(run, waits_for=None, due_at=instant)
+        for slot, run in job.runs.items()
+    }
+    if runs == dict(job.runs):
+        return Drop("WATCHED")
+    return Write(job=with_attention(replace(job, runs=MappingProxyType(runs)), instant), reason="STRANDED")
+
+
 def quarantined(job: Job, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
     """The history row that ends a run which could not be started."""
     message = (

@@ -13,7 +13,15 @@ from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.execution import Execution
 from functions.domain.job import ActiveRun, Job
 from functions.domain.lean import may_end_lean
-from functions.domain.visit import Quarantine, Recover, after_quarantine, decide_visit, is_still_due, quarantined
+from functions.domain.visit import (
+    Quarantine,
+    Recover,
+    after_quarantine,
+    decide_stranded,
+    decide_visit,
+    is_still_due,
+    quarantined,
+)
 from functions.usecases import concurrency
 from functions.usecases.executor import follow
 from functions.usecases.judging import judged, judged_lost
@@ -106,6 +114,9 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
     job = engine.jobs.get(job_id, with_definition=False)
     if job is None:
         return "NO_SUCH_JOB"
+    if job.waiting is not None and _is_unreadable(engine, job_id):
+        stranded = apply(engine, job, lambda row, _: decide_stranded(row, now=engine.clock.now()))
+        return stranded.write.reason if isinstance(stranded, Applied) else stranded.reason
     if feeding:
         _drain(engine, job, set() if drained is None else drained)
     done, sent = "WATCHED", frozenset[Due]()
@@ -130,6 +141,11 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
         send(engine, decision.job, decision.write.hints)
         return decision.write.reason
     return done
+
+
+def _is_unreadable(engine: Engine, job_id: str) -> bool:
+    job = engine.jobs.get(job_id)
+    return job is not None and job.definition is None
 
 
 def _drain(engine: Engine, job: Job, drained: set[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -303,6 +303,35 @@ class TestCorruptRows:
         assert driver.world.timetable.hints(job.id) == []
         assert {delivery.hint.job_id for delivery in driver.dead_messages} <= {job.id}
         assert len(driver.dead_messages) <= 11
+
+    @pytest.mark.case(20)
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"target": {"type": "worker", "queue": "reports"}},
+            {"concurrencyKey": "db", "maxConcurrency": 1},
+        ],
+        ids=["worker", "key"],
+    )
+    def test_what_waits_for_others_does_not_wait_for_ever(self, changes: dict[str, Any]) -> None:
+        """Whoever could start it passes it over: the sweep has it woken, and at last quarantined."""
+
+        def dies(_: Invocation) -> NoReturn:
+            raise Crash
+
+        driver = Driver()
+        if "concurrencyKey" in changes:
+            driver.world.targets.answers = [dies]  # and holds the key's only slot until its lease is over
+            driver.create(schedule=ONCE, retryConfig={"maxRetries": 0}, **changes)
+        job = driver.create(schedule={"type": "once", "at": "2027-01-15T08:00:20Z"}, **changes)
+        driver.run_until(NOW + 30)
+        assert driver.row(job.id).waiting is not None
+        driver.world.jobs.lose_definition(job.id)
+        driver.run(3 * 3_600)
+        [execution] = driver.world.history.of(job.id)
+        assert execution.error is not None
+        assert execution.error.code == "QUARANTINED"
+        assert driver.row(job.id).attention_at is None
 
 
 @pytest.mark.case(21)
