@@ -128,6 +128,18 @@ class Deployed:
         results = json.loads(answer["body"])["data"]
         return calls, [one["job"]["id"] for one in results]
 
+    def register(self, queues: Sequence[str]) -> str:
+        """A worker's id."""
+        return str(self.post("/v1/workers", {"queues": list(queues)}, status=201)[1]["id"])
+
+    def post(self, path: str, body: Mapping[str, Any], *, status: int = 200) -> tuple[list[Call], dict[str, Any]]:
+        """A request's calls and its answer."""
+        event = sample_event("api-create-job") | {"rawPath": path, "body": json.dumps(body)}
+        del event["headers"]["x-idempotency-key"]
+        event["requestContext"]["http"]["path"] = path
+        calls, answer = self._request(event, status)
+        return calls, json.loads(answer["body"])
+
     def get(self) -> list[Call]:
         event = sample_event("api-get-job") | {"rawPath": self.path}
         del event["headers"]["if-none-match"]

@@ -34,6 +34,7 @@ from functions.domain.job import JobStatus
 from functions.handlers import executor as handler
 from functions.usecases.bulk import _PARALLEL as BULK_PARALLEL
 from functions.usecases.services import Executor
+from tests.api_client import sample_event
 from tests.factories import NOW, make_job
 from tests.fakes import FakeTargets
 
@@ -54,6 +55,8 @@ class FunctionTimes:
 
     bulk_request: float
     """POST /v1/jobs/bulk with 100 reference jobs."""
+    one_request: float
+    """POST /v1/jobs with one: about what any small request takes."""
     hint_batches: dict[int, float]
     """The executor with so many hints of due jobs."""
     aws_call: float
@@ -64,6 +67,10 @@ class FunctionTimes:
         puts = sum(call.operation == "PutItem" and call.place == "jobs" for call in calls)
         one_by_one = len(calls) - puts + math.ceil(puts / BULK_PARALLEL)
         return self._gb_seconds("api", CALL_SECONDS * one_by_one, self.bulk_request + len(calls) * self.aws_call)
+
+    def request(self, calls: Sequence[Call]) -> float:
+        """GB-seconds of a small request that makes these calls."""
+        return self._gb_seconds("api", CALL_SECONDS * len(calls), self.one_request + len(calls) * self.aws_call)
 
     def executor(self, calls: Sequence[Call], *, fill: int, calls_target: bool) -> float:
         """GB-seconds of a batch of so many hints that makes these calls."""
@@ -84,6 +91,7 @@ def measure_functions(fills: Sequence[int], *, rounds: int = ROUNDS) -> Function
     with pinned():
         return FunctionTimes(
             bulk_request=_median(_bulk_request, rounds),
+            one_request=_median(_one_request, rounds),
             hint_batches={fill: _median(lambda fill=fill: _hint_batches(fill), rounds) for fill in fills},  # type: ignore[misc]  # bound here
             aws_call=_median(_aws_calls, rounds),
         )
@@ -97,6 +105,12 @@ def _median(measure: Callable[[], float], rounds: int) -> float:
 def _bulk_request() -> float:
     app, event = Served().app, bulk_event([reference_body()] * 100)
     return cpu_seconds(lambda: app(event, None), times=3)
+
+
+def _one_request() -> float:
+    app, event = Served().app, sample_event("api-create-job") | {"body": json.dumps(reference_body())}
+    del event["headers"]["x-idempotency-key"]
+    return cpu_seconds(lambda: app(event, None), times=20)
 
 
 def _hint_batches(fill: int, *, times: int = 20) -> float:

@@ -31,6 +31,7 @@ AT_ONCE = "one-time, at once"
 IN_TWO_HOURS = "one-time, in 2 hours"
 WITH_RETRIES = "one-time, at once, three retries"
 CRON = "cron, each minute: one run"
+WORKER = "one-time, at once, for a worker"
 
 _OK = TargetAnswer(status=ExecutionStatus.COMPLETED, result="null")
 _FAILED = TargetAnswer(
@@ -42,7 +43,7 @@ _FAILED = TargetAnswer(
 class Step:
     what: str
     function: str
-    """`api` or `executor`."""
+    """`api`, with a request for many jobs, `request`, with a small one, or `executor`."""
     calls: Sequence[Call]
     """Of one invocation."""
     jobs: int
@@ -56,8 +57,10 @@ class Step:
     def usage(self, times: FunctionTimes | None) -> Usage:
         """A job's share; without times the functions' GB-seconds are left out."""
         ours = usage_of(self.calls) / self.jobs
-        if self.function == "api":
-            spent = 0.0 if times is None else times.api(self.calls)
+        if self.function in ("api", "request"):
+            spent = 0.0
+            if times is not None:
+                spent = times.api(self.calls) if self.function == "api" else times.request(self.calls)
             return ours + Usage(http_requests=1, lambda_requests=1, gb_seconds=spent) / self.jobs
         spent = 0.0 if times is None else times.executor(self.calls, fill=self.jobs, calls_target=self.calls_target)
         brought = polled(self.jobs) + (scheduled() if self.fired else Usage())
@@ -85,6 +88,7 @@ def count_shapes() -> list[Shape]:
                 (IN_TWO_HOURS, _in_two_hours),
                 (WITH_RETRIES, _with_retries),
                 (CRON, _cron),
+                (WORKER, _for_a_worker),
             )
             for fill in FILLS
         ]
@@ -162,3 +166,22 @@ def _cron(deployed: Deployed, fill: int) -> list[Step]:
     first = (now // 60 + 1) * 60
     _attempt(deployed, ids[:fill], first, 1, _OK, at=first + 0.1, what="first run")
     return [_attempt(deployed, ids[:fill], first + 60, 1, _OK, at=first + 60.1, what="run")]
+
+
+def _for_a_worker(deployed: Deployed, fill: int) -> list[Step]:
+    """A poll claims as many as a batch offers; each is reported by itself, within the first half minute."""
+    slot, target = _now(deployed), {"type": "worker", "queue": f"q{fill}"}
+    body = reference_body() | {"schedule": {"type": "once", "at": rfc3339(slot)}, "target": target}
+    created_calls, ids = deployed.create_many([body] * BULK)
+    created = Step(what="created", function="api", calls=created_calls, jobs=BULK)
+    hints = [Hint(job_id, slot_id(slot), 1) for job_id in ids[:fill]]
+    calls, written = deployed.deliver(hints, _OK, at=slot + 0.1)
+    offered = Step(what="offered", function="executor", calls=calls, jobs=fill, log=written)
+    worker = deployed.register([f"q{fill}"])
+    calls, claimed = deployed.post(f"/v1/workers/{worker}/poll", {"maxItems": fill, "pollId": "p"})
+    if len(claimed["data"]) != fill:
+        raise AssertionError(f"{len(claimed['data'])} of {fill} were claimed")
+    polled_ = Step(what="polled", function="request", calls=calls, jobs=fill)
+    report = {"workerId": worker, "fence": claimed["data"][0]["fence"], "result": None}
+    calls, _ = deployed.post(f"/v1/executions/{claimed['data'][0]['id']}/complete", report)
+    return [created, offered, polled_, Step(what="completed", function="request", calls=calls, jobs=1)]

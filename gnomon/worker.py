@@ -18,12 +18,13 @@ import logging
 import random
 import threading
 import time
+import traceback
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gnomon.errors import GnomonApiError, UnreachableError, UsageError
+from gnomon.worker_run import InvalidResult, LeaseLost, NonRetryable, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,11 +32,15 @@ if TYPE_CHECKING:
     from gnomon.shapes import ClaimedExecution
     from gnomon.work_client import WorkClient
 
+__all__ = ["LeaseLost", "NonRetryable", "Run", "Worker"]
+
 HEARTBEAT_SECONDS = 30.0
 LEASE_SECONDS = 90.0
 """How long an execution is held without a heartbeat."""
 WAIT_SECONDS = 20
 MOST_ITEMS = 10
+MOST_KEPT = 100
+"""Executions that one heartbeat may name."""
 _LONGEST_PAUSE = 30.0
 _MESSAGE_CHARACTERS = 1_000
 _CODE_CHARACTERS = 128
@@ -43,57 +48,6 @@ _CODE_CHARACTERS = 128
 _log = logging.getLogger("gnomon.worker")
 
 Answer = TypeVar("Answer")
-
-
-class NonRetryable(Exception):  # noqa: N818 - a function says with it what the failure is, not that it is one
-    """Raise it (or a subclass) for a failure that another attempt cannot repair."""
-
-
-class LeaseLost(Exception):  # noqa: N818 - it is no failure of the function
-    """The execution is no longer this worker's: cancelled, timed out, or given to another. Its result is dropped."""
-
-
-class InvalidResult(NonRetryable):
-    """The function returned what is no JSON, or too much of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """The execution a function is called for. `run_id` is the same in all attempts: use it as idempotency key."""
-
-    execution_id: str
-    job_id: str
-    run_id: str
-    attempt: int
-    """From 1."""
-    scheduled_for: str
-    """RFC 3339, UTC, as is `deadline_at`."""
-    deadline_at: str
-    """When the attempt times out."""
-    fence: int
-    claimed: float
-    """`time.monotonic()` of the claim."""
-    report: Callable[[Run, float, str], None] = field(repr=False)
-    lost: threading.Event = field(default_factory=threading.Event, repr=False)
-
-    def report_progress(self, percent: float, message: str = "") -> None:
-        """Show how far the execution is: 0 to 100, and at most 256 characters. At most one report a second is sent.
-
-        Raises LeaseLost where the execution is no longer this worker's.
-        """
-        self.must_hold()
-        self.report(self, percent, message)
-        self.must_hold()
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the execution is no longer this worker's: whatever the function does now is in vain."""
-        return self.lost.is_set()
-
-    def must_hold(self) -> None:
-        """Raises LeaseLost where the execution is no longer this worker's."""
-        if self.is_lost:
-            raise LeaseLost(f"execution {self.execution_id} is no longer this worker's")
 
 
 class Worker:
@@ -173,6 +127,8 @@ class Worker:
         except UnreachableError:  # it is to stop
             return []
         except GnomonApiError as error:
+            if self._stopping.is_set():  # and does not wait for an API that is away
+                return []
             if error.status != 404:
                 raise
             self._register()  # not heard of for a day, or of another stack
@@ -215,7 +171,8 @@ class Worker:
             _log.warning("%s is no longer this worker's: its function has ended", run.execution_id)
             return
         except (Exception, SystemExit) as error:  # noqa: BLE001 - users' code: what it raises is the attempt's error
-            _log.exception("%s failed", run.execution_id)
+            # Not `exception`: a log that is written in UTF-8 takes no lone surrogates, which file names may bring.
+            _log.error("%s failed\n%s", run.execution_id, _sendable(traceback.format_exc()))
             self._fail(run, error)
             return
         try:
@@ -229,7 +186,7 @@ class Worker:
 
     def _fail(self, run: Run, error: BaseException) -> None:
         code = f"HANDLER_ERROR:{type(error).__name__}"[:_CODE_CHARACTERS]
-        message = str(error)[:_MESSAGE_CHARACTERS].encode("utf-8", "replace").decode()
+        message = _sendable(str(error)[:_MESSAGE_CHARACTERS])
         retryable = not isinstance(error, NonRetryable)
         self._say(
             run,
@@ -286,7 +243,13 @@ class Worker:
             self._wake.clear()
 
     def _keep(self, held: dict[str, Run]) -> bool:
-        fences = {one: run.fence for one, run in held.items()}
+        """Whether the API has heard of all of them; of none where nothing is held: it hears that the worker lives."""
+        fences = [(one, run.fence) for one, run in held.items()]
+        parts = [dict(fences[first : first + MOST_KEPT]) for first in range(0, len(fences), MOST_KEPT)]
+        heard = [self._heartbeat(part) for part in parts or [{}]]  # each, whatever became of the one before
+        return all(heard)
+
+    def _heartbeat(self, fences: dict[str, int]) -> bool:
         return self._quietly(lambda client: client.heartbeat(self._worker_id, fences))
 
     def _quietly(self, call: Callable[[WorkClient], object]) -> bool:
@@ -340,3 +303,8 @@ class Worker:
     def _reconnect(self) -> WorkClient:
         self._threads.client = client = self._connect()
         return client
+
+
+def _sendable(text: str) -> str:
+    """Without lone surrogates."""
+    return text.encode("utf-8", "replace").decode()

@@ -16,7 +16,8 @@ MAX_HELD = 100
 """Executions one heartbeat may name."""
 MAX_FENCE = 10**11
 
-QueueName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+QueueName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+"""As a target names it. No slash: what waits is found by owner and queue, and another owner's must never be meant."""
 Queues = Annotated[list[QueueName], Field(min_length=1, max_length=10)]
 ExecutionId = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 WorkerId = Annotated[str, StringConstraints(min_length=1, max_length=64)]

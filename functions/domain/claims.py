@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from functions.domain.decision import Drop, Due, Expired, Write, attention_no_later, with_run
 from functions.domain.definition import Definition
@@ -29,7 +29,7 @@ class Holder:
 
     worker_id: str | None = None
     fence: int | None = None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
 
     def holds(self, run: ActiveRun) -> bool:
         """Whether the running attempt is this one's to report on."""

@@ -60,7 +60,7 @@ class NotYoursError(ConflictError):
     """Some of these executions are not this worker's any more."""
 
     def __init__(self, gone: Mapping[str, str]) -> None:
-        """`gone`: what became of each, by its id: CANCELLED, TIMED_OUT or LOST."""
+        """`gone`: what became of each, by its id: LOST, or the status it has ended with."""
         super().__init__("; ".join(f"{what}: {execution}" for execution, what in gone.items()))
         self.gone = dict(gone)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from functions.domain.circuit import Health
 from functions.domain.execution import ExecutionError, ExecutionStatus
@@ -22,7 +22,7 @@ class Invocation:
     payload: str
     """JSON text."""
     timeout_seconds: int
-    callback_token: str | None = None
+    callback_token: str | None = field(default=None, repr=False)
     """With it the outcome may be reported later, once; None where the answer is the outcome."""
 
 
@@ -42,7 +42,7 @@ class TargetAnswer:
 
 
 def health_of(answer: TargetAnswer) -> Health:
-    """What an answer says of the target (docs/decisions/0036-what-counts-as-a-failure-of-a-target.md).
+    """What an answer says of the target (docs/decisions/0034-what-counts-as-a-failure-of-a-target.md).
 
     An answer that blames the call shows that somebody answered. A payload that could not be sent shows nothing.
     """

@@ -38,3 +38,9 @@ def path_of(definition: Definition) -> Path:
     if definition.timeout_seconds > DIRECT_SECONDS:
         return Path(PathKind.STATE_MACHINE, "LONG_TIMEOUT")
     return Path(PathKind.DIRECT, "SHORT")
+
+
+def call_seconds(definition: Definition) -> int:
+    """How long a call of the target may take: less than the attempt, where that waits for a callback after it."""
+    direct = path_of(definition).kind is PathKind.DIRECT
+    return min(definition.timeout_seconds, DIRECT_SECONDS) if direct else definition.timeout_seconds

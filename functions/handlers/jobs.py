@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functions.domain.progress import MIN_INTERVAL, checked
 from functions.domain.result import json_text
 from functions.jobs.running import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 
@@ -24,17 +27,19 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 class Reports:
     """Keeps a handler's progress, at most once a second; what cannot be kept fails no handler."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """`clock` says the time: epoch seconds, UTC."""
+        self._clock = clock
         self._last = -MIN_INTERVAL
 
     def __call__(self, execution: str, percent: float, message: str) -> None:
-        progress, now = checked(percent, message), time.monotonic()
-        if not execution or now - self._last < MIN_INTERVAL:
+        progress, now = checked(percent, message), self._clock()
+        if not execution or 0 <= now - self._last < MIN_INTERVAL:
             return
         self._last = now
         try:
             from functions import bootstrap  # noqa: PLC0415 - most handlers report nothing: boto3 would cost them
 
-            bootstrap.progress().report(execution, progress, now=time.time())
+            bootstrap.progress().report(execution, progress, now=now)
         except Exception as error:  # noqa: BLE001 - whatever keeps a report from being stored, the work goes on
             _log.warning("progress of %s was not kept: %s", execution, type(error).__name__)

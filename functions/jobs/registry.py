@@ -32,7 +32,7 @@ class Run:
     scheduled_for: str
     """The instant at which the job was due, RFC 3339, UTC."""
     execution_id: str = ""
-    callback_token: str | None = None
+    callback_token: str | None = field(default=None, repr=False)
     """With completion `callback`: what reports the outcome later by `/v1/executions/{id}/complete` or `/fail`."""
     report: Callable[[float, str], None] = field(default=lambda _percent, _message: None, repr=False, compare=False)
 

@@ -15,7 +15,6 @@ from functions.domain.ids import ExecutionKey, execution_id
 from functions.domain.job import Job
 from functions.usecases import concurrency
 from functions.usecases.concurrency import Hold
-from functions.usecases.holders import is_given_up
 from functions.usecases.services import Engine
 from functions.usecases.writing import ruled
 
@@ -39,10 +38,9 @@ class Limits:
 
     def _is_full(self, key: str, most: int) -> bool:
         if (key, most) not in self._full:
-            now = self._engine.clock.now()
+            now = int(self._engine.clock.now())
             held = [slot for slot in self._engine.slots.held(key) if slot.index < most]
-            over = any(slot.until <= now and is_given_up(self._engine, slot.holder) for slot in held)
-            self._full[key, most] = len(held) >= most and not over
+            self._full[key, most] = len(held) >= most and concurrency.given_up(self._engine, key, held, now) is None
         return self._full[key, most]
 
     def held_by(self, claim: Write, row: Job, key: ExecutionKey) -> Write | Drop:

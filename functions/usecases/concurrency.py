@@ -57,7 +57,7 @@ def take(engine: Engine, limit: Limit, job: Job, execution: str, *, since: int, 
         if old is None and _somebody_first(engine, limit.key, job, since):
             return None
         if old is None and len(held) >= limit.most:
-            old = _given_up(engine, limit.key, list(held.values()), now)
+            old = given_up(engine, limit.key, list(held.values()), now)
             if old is None:
                 return None
         for index in _free(held.keys(), limit.most, execution) if old is None else [old.index]:
@@ -68,7 +68,7 @@ def take(engine: Engine, limit: Limit, job: Job, execution: str, *, since: int, 
     return None
 
 
-def _given_up(engine: Engine, key: str, held: list[Slot], now: int) -> Slot | None:
+def given_up(engine: Engine, key: str, held: list[Slot], now: int) -> Slot | None:
     """A slot whose time is over and whose holder does not run."""
     over = (slot for slot in held if slot.until <= now)
     return next((slot for slot in over if is_given_up(engine, slot.holder, hold(key, slot.index))), None)

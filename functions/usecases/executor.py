@@ -17,7 +17,7 @@ from functions.domain.ids import execution_id, run_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.lean import decide_lean_end, fits_the_row, may_end_lean
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.domain.path import DIRECT_SECONDS, PathKind, path_of
+from functions.domain.path import PathKind, call_seconds, path_of
 from functions.domain.step import step_of
 from functions.usecases import circuits, concurrency
 from functions.usecases.gates import Gates
@@ -93,7 +93,7 @@ def _due_at(before: Job, slot: str) -> int:
 
 def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
     """Call the target and record what came of it; None where it accepted and will report the outcome itself."""
-    answer = _call(executor, job, slot, timeout_seconds=min(job.defined.timeout_seconds, DIRECT_SECONDS))
+    answer = _call(executor, job, slot, timeout_seconds=call_seconds(job.defined))
     if job.defined.completion is Completion.CALLBACK and answer.status is ExecutionStatus.COMPLETED:
         circuits.report(executor, job, slot, answer)
         return None

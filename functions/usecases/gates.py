@@ -16,6 +16,7 @@ from functions.domain.dispatch import decide_hint
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id
 from functions.domain.job import Job
+from functions.domain.path import call_seconds
 from functions.usecases import circuits, concurrency
 from functions.usecases.circuits import Taken
 from functions.usecases.concurrency import Hold
@@ -97,7 +98,8 @@ class Gates:
             self._keep(held)
             names.append(held.name)
         if policy is not None and circuit is not None and circuit.open_until is not None:
-            probe = circuits.take_probe(executor, circuit, execution, until=until)
+            called = math.ceil(now) + call_seconds(definition) + HOLD_MARGIN
+            probe = circuits.take_probe(executor, circuit, execution, until=called)
             if isinstance(probe, Circuit):
                 return self._blocked(row, slot, probe, policy, now)
             mine = self._probe

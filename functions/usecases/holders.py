@@ -14,7 +14,8 @@ from functions.usecases.services import Engine
 def is_given_up(engine: Engine, holder: str, place: str | None = None) -> bool:
     """Whether the execution does not run, and cannot start on what was written down for it before this call.
 
-    With the name of a slot as `place`, one that runs on others has given it up.
+    With the name of a slot as `place`, one that runs on others has given it up. Without, it is about a probe whose time
+    to call is over: one that still runs waits for its callback only.
 
     A start names the `seq` it read before it took or renewed its lease; a row that is not running is written here
     once more, so a start under way is refused and asks again. A row that moved meanwhile is left for another time.
@@ -26,6 +27,8 @@ def is_given_up(engine: Engine, holder: str, place: str | None = None) -> bool:
     run = job.runs.get(key.slot_id)
     if run is not None and run.state is RunState.RUNNING and run.attempt == key.attempt:
         if place is not None and place not in run.holds:
+            return True
+        if place is None and run.deadline_at is not None:
             return True
         return (run.lease_expires_at or 0) + LEASE_GRACE <= engine.clock.now()
     try:

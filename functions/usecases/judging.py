@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functions.domain.ending import attempts_before, judge, lost
+from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError
 from functions.domain.job import ActiveRun, Job
 from functions.domain.outcome import TargetAnswer
@@ -20,7 +21,7 @@ def judged(engine: Engine, job: Job, slot: str, answer: TargetAnswer, *, write_i
         job,
         slot,
         answer,
-        before=() if answer.error is None else _errors_before(engine, job, slot, job.runs[slot]),
+        before=_errors_before(engine, job, slot, job.runs[slot]) if answer.error and answer.retryable else (),
         now=engine.clock.now(),
         write_id=write_id or engine.new_write_id(),
         uniform=engine.uniform,
@@ -51,5 +52,13 @@ def _errors_before_loss(engine: Engine, job: Job, slot: str, run: ActiveRun) -> 
 
 
 def _errors_before(engine: Engine, job: Job, slot: str, run: ActiveRun) -> tuple[ExecutionError | None, ...]:
-    rows = [engine.history.get(job.id, slot, attempt) for attempt in attempts_before(run, job.defined.retry)]
-    return tuple(None if row is None else row.error for row in rows)
+    return tuple(_error_of(engine, job.id, slot, attempt) for attempt in attempts_before(run, job.defined.retry))
+
+
+def _error_of(engine: Engine, job_id: str, slot: str, attempt: int) -> ExecutionError | None:
+    """None where the row is gone, or cannot be read: then nobody knows that it was the same error."""
+    try:
+        row = engine.history.get(job_id, slot, attempt)
+    except CorruptDefinitionError:
+        return None
+    return None if row is None else row.error

@@ -14,8 +14,7 @@ from functions.domain.errors import (
     NotYoursError,
     UnavailableError,
 )
-from functions.domain.execution import ExecutionStatus
-from functions.domain.ids import execution_id, parse_execution_id
+from functions.domain.ids import parse_execution_id
 from functions.domain.job import Job
 from functions.domain.worker import Worker, new_worker_id
 from functions.usecases.claiming import own_worker
@@ -90,8 +89,8 @@ def heartbeat(
 ) -> tuple[Worker, list[Kept]]:
     """Note that the worker lives, and prolong the leases of these executions (id, fence).
 
-    Raises NotYoursError where one of them is no longer the worker's: cancelled, timed out, or lost. Those that are
-    have been prolonged all the same.
+    Raises NotYoursError where one of them is no longer the worker's: lost, cancelled, or ended. Those that are have
+    been prolonged all the same.
     """
     own_worker(services, caller, worker_id)
     now = services.clock.now()
@@ -133,8 +132,6 @@ def _extend(services: Services, execution: str, holder: Holder) -> int | None:
 def _what_became_of(services: Services, execution: str) -> str:
     key = parse_execution_id(execution)
     stored = None if key is None else services.history.get(*key)
-    if stored is None or key is None or execution != execution_id(*key):
+    if stored is None or (stored.error is not None and stored.error.code == "WORKER_LOST"):
         return "LOST"
-    if stored.status is ExecutionStatus.CANCELLED:
-        return "CANCELLED"
-    return "TIMED_OUT" if stored.status is ExecutionStatus.TIMED_OUT else "LOST"
+    return stored.status.value

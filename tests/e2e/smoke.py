@@ -486,7 +486,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "ChangeJob": Smoke.runs_in_the_machine,
         "ReadExecution": Smoke.runs_in_the_machine,
         "RecordExecution": Smoke.runs_in_the_machine,
-        "ReadCoordination": Smoke.follows_a_type_in_the_machine,
         "SendHints": Smoke.retries_soon_in_the_machine,
         "ArmSchedules": Smoke.retries_late_in_the_machine,
         "CallHandlers": Smoke.runs_in_the_machine,

@@ -48,10 +48,12 @@ def test_deployed_role_has_the_grants_and_no_more(stack: Stack, aws: Aws, functi
     ("function", "grant"),
     [
         ("api", "ReadJob"),
+        ("poll", "ChangeJob"),
         ("executor", "RecordExecution"),
         ("steps", "ReadExecution"),
         ("sweep", "ReadExecution"),
         ("dead_letters", "Announce"),
+        ("jobs", "ReportProgress"),
         ("lifecycle", "PutEvents"),
     ],
 )

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from bench.shapes import AT_ONCE, CRON, FILLS, IN_TWO_HOURS, WITH_RETRIES, Shape, count_shapes, idle_tick
+from bench.shapes import AT_ONCE, CRON, FILLS, IN_TWO_HOURS, WITH_RETRIES, WORKER, Shape, count_shapes, idle_tick
 from bench.sweep_reads import measure_sweep
 from bench.usage import Usage, usage_of
 from functions.adapters.dynamodb_keys import SHARDS
@@ -32,6 +32,8 @@ def usage(name: str, fill: int = 10) -> Usage:
         (IN_TWO_HOURS, 3 + LIMITS + 3, 2),  # The hint sent on reads the row once more.
         (WITH_RETRIES, 3 + LIMITS + 3 * 5 + 4, 4),
         (CRON, 5, 1),
+        # Put, offered 2; claim 1, intention 1, report 1 and 2, and both requests' limits.
+        (WORKER, 3 + LIMITS + 2 + 4 + 4, 6),
     ],
 )
 def test_capacity_units_of_a_job(name: str, write_units: float, read_units: float) -> None:

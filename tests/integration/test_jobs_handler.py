@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +19,7 @@ from functions.handlers import jobs
 from tests.receiver import Exchange, receiving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -104,3 +107,54 @@ def test_the_sample_event_is_what_the_adapter_sends_and_the_handler_understands(
 
     call_handler(invoke, sample["handler"], json.dumps(sample["payload"]), timeout_seconds=60)
     assert sent == [sample]
+
+
+SWALLOWS = "while True:\n    try:\n        time.sleep(1)\n    except BaseException:\n        pass"
+BLOCKS_IN_C = "re.match('(a+)+$', 'a' * 60 + 'b')"
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@contextlib.contextmanager
+def process_with(body: str) -> Iterator[Callable[[Exchange], None]]:
+    """Answers as Lambda does whose runtime is a process with this handler: what that says, or that it ended."""
+    indented = "\n".join(f"    {line}" for line in body.splitlines())
+    script = (
+        "import json, os, re, signal, sys, time\nfrom functions.handlers import jobs\nfrom functions.jobs import job\n"
+        f"@job('stuck')\ndef stuck(payload, run):\n{indented}\n"
+        "print('ready', flush=True)\nprint(json.dumps(jobs.handler(json.loads(sys.stdin.readline()), None)))\n"
+    )
+
+    def invoke(exchange: Exchange) -> None:
+        process.stdin.write(exchange.receiver.requests[0].body + b"\n")
+        process.stdin.flush()
+        if said := process.stdout.read():
+            exchange.answer(200, said)
+            return
+        error = {"errorType": "Runtime.ExitError", "errorMessage": f"exit status {process.wait()}"}
+        exchange.answer(200, json.dumps(error).encode(), X_Amz_Function_Error="Unhandled")
+
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process: Any
+    with subprocess.Popen([sys.executable, "-c", script], cwd=Path(__file__).parents[2], **pipes) as process:
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            yield invoke
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("body", [SWALLOWS, BLOCKS_IN_C], ids=["swallows", "in C"])
+def test_an_attempt_ends_at_its_timeout_whatever_its_handler_does(body: str) -> None:
+    with process_with(body) as respond:
+        started = time.monotonic()
+        answer = call_handler(respond, "stuck", "{}", timeout_seconds=2)
+        took = time.monotonic() - started
+    assert (answer.status, answer.error and answer.error.code, answer.retryable) == ("TIMED_OUT", "TIMEOUT", True)
+    assert 2 <= took <= 3
+
+
+def test_a_handlers_process_that_is_killed_is_a_failure_at_once() -> None:
+    with process_with(KILLED) as respond:
+        answer = call_handler(respond, "stuck", "{}", timeout_seconds=20)
+    assert answer.error
+    assert (answer.status, answer.error.code, answer.retryable) == ("FAILED", "HANDLER_ERROR:Runtime.ExitError", True)

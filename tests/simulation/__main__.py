@@ -1,4 +1,7 @@
-"""`python -m tests.simulation --seeds 500`; `--seed N` replays one story, `--only a,b` leaves out all else."""
+"""`python -m tests.simulation --seeds 500`; `--seed N` replays one story, `--only a,b` leaves out all else.
+
+Each seed is a story of jobs and one of workers; `--workers` replays the latter.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 
+from tests.simulation import work
+from tests.simulation.life import Violation
 from tests.simulation.shrink import shrunk
 from tests.simulation.story import Told, tell
 
@@ -18,14 +23,21 @@ def one(seed: int) -> Told:
     return tell(seed)
 
 
+def of_workers(seed: int) -> tuple[int, Violation | None]:
+    return seed, work.tell(seed)[0]
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=500)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="replay this one and print what happens")
+    parser.add_argument("--workers", action="store_true", help="replay the seed's story of workers")
     parser.add_argument("--only", help="what of the story takes place, separated by commas: all else is left out")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args(arguments)
+    if chosen.seed is not None and chosen.workers:
+        return replay_of_workers(chosen.seed)
     if chosen.seed is not None:
         return replay(chosen.seed, None if chosen.only is None else frozenset(filter(None, chosen.only.split(","))))
     return many(range(chosen.first, chosen.first + chosen.seeds), chosen.processes)
@@ -38,7 +50,31 @@ def replay(seed: int, only: frozenset[str] | None) -> int:
     return told.violation is not None
 
 
+def replay_of_workers(seed: int) -> int:
+    violation, trace = work.tell(seed, traced=True)
+    print("\n".join(trace))
+    print(violation or f"seed {seed}: nothing is wrong")
+    return violation is not None
+
+
 def many(seeds: range, processes: int) -> int:
+    broken = _many_of_workers(seeds, processes)
+    return _many(seeds, processes) or broken
+
+
+def _many_of_workers(seeds: range, processes: int) -> int:
+    began, failed = time.monotonic(), 0
+    with ProcessPoolExecutor(processes) as pool:
+        for seed, violation in pool.map(of_workers, seeds, chunksize=4):
+            if violation is not None:
+                failed += 1
+                print(f"workers' seed {seed}: {violation}")
+                print(f"    python -m tests.simulation --workers --seed {seed}")
+    print(f"{len(seeds)} stories of workers in {time.monotonic() - began:.0f} s")
+    return bool(failed)
+
+
+def _many(seeds: range, processes: int) -> int:
     began = time.monotonic()
     days, writes, runs, failed = 0.0, 0, 0, []
     with ProcessPoolExecutor(processes) as pool:

@@ -27,8 +27,10 @@ def crowd(seed: int) -> Plan:
     """The story of a seed."""
     choose = random.Random(f"{seed}/crowd")
     base = BASES["winter"]
+    faults = choose.choice([0, 0, 0.004, 0.015, 0.04])
     nature = Nature(
-        faults=choose.choice([0, 0, 0.004, 0.015, 0.04]),
+        faults=faults,
+        stalls=choose.choice([faults / 2, 0.03]),
         messages=choose.choice([0, 0, 0.05, 0.2]),
         fails=choose.choice([0, 0.1, 0.4]),
         hangs=choose.choice([0, 0, 0.05]),

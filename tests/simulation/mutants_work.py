@@ -68,7 +68,7 @@ WORK_MUTANTS: list[Mutant] = [
             '    if run.state is not RunState.WAITING or run.attempt + 1 != key.attempt:\n        return "TAKEN"\n',
             "",
         ),
-        by=STORIES,
+        by=CLAIMS,
     ),
     m(
         "claim of what is paused",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 
 from functions.domain.cron import CronExpression
+from tests.simulation.__main__ import main
 from tests.simulation.life import Violation
 from tests.simulation.plan import BASES, plan
 from tests.simulation.shrink import shrunk
 from tests.simulation.slots import slots_between
-from tests.simulation.story import tell
+from tests.simulation.story import CROWDS, tell
 
 PARTS, STORIES = 8, 125
 
@@ -59,6 +61,32 @@ def test_the_stories_are_eventful() -> None:
         assert event in happened, f"no {event}"
 
 
+@pytest.mark.slow
+def test_the_stories_of_crowds_are_eventful() -> None:
+    told = [tell(seed, traced=True) for seed in range(CROWDS - 1, 150 * CROWDS, CROWDS)]
+    happened = "\n".join(line for one in told for line in one.trace)
+    for event in (
+        "CONCURRENCY_LIMIT",
+        "CIRCUIT_OPEN",
+        "probe=Probe",
+        "dies after slots.take",
+        "dies before slots.free",
+        "dies after circuits.save",
+        "dies in the call",
+        "answer lost of slots.take",
+        "answer lost of circuits.save",
+        "stalls at jobs.save",
+        "stalls at slots.take",
+        "stalls at circuits.save",
+        "'RECOVERED'",
+        "TIMED_OUT",
+        "JOB_CANCELLED",
+        "EXECUTION_CANCELLED",
+        "reset",
+    ):
+        assert event in happened, f"no {event}"
+
+
 def test_a_story_is_the_same_each_time() -> None:
     first, second = tell(11, traced=True), tell(11, traced=True)
     assert first.trace == second.trace
@@ -101,3 +129,20 @@ def test_the_judges_slots_are_those_of_the_product(base: int) -> None:
         while (slot := cron.next_after(slot) or 0) <= base + 2 * 86_400:
             found.append(slot)
         assert found == expected, (expression, zone)
+
+
+def test_many_seeds_are_stories_of_jobs_of_crowds_and_of_workers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--seeds", "4", "--processes", "1"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^4 stories of workers in", said, re.M)
+    assert re.search(r"^4 stories, .* job-days", said, re.M)
+
+    monkeypatch.setattr("tests.simulation.__main__.of_workers", _breaks_at_two)
+    assert main(["--seeds", "4", "--processes", "1"]) == 1
+    assert "--workers --seed 2" in capsys.readouterr().out
+
+
+def _breaks_at_two(seed: int) -> tuple[int, Violation | None]:
+    return seed, Violation("a promise", "is broken") if seed == 2 else None

@@ -271,7 +271,7 @@ class WorkStory:
             return
         if answer is not None:
             self.judge.kept(execution, Holder(worker_id=hand.id, fence=fence), began)
-        late = 0 if hand.steady else hand.choose.choice([0, 0, 5, 50])
+        late = 0 if hand.steady else hand.choose.choice([0, 0, 5, 50, 65, 100])
         self.world.scheduler.after(BEAT + late, lambda: self._beat(hand, execution, fence, end))
 
     # --- callbacks ---

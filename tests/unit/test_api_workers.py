@@ -83,6 +83,7 @@ def test_a_worker_is_registered(stage: Stage) -> None:
         ({}, "queues"),
         ({"queues": []}, "queues"),
         ({"queues": [""]}, "queues.0"),
+        ({"queues": ["b/reports"]}, "queues.0"),
         ({"queues": ["a"], "maxItems": 11}, "maxItems"),
         ({"queues": ["a"], "priority": 1}, "priority"),
     ],

@@ -20,7 +20,7 @@ from bench.usage import Usage, dollars, polled, scheduled, usage_of
 PUT = Call("dynamodb", "PutItem", "jobs", write_units=3)
 GET = Call("dynamodb", "GetItem", "jobs", read_units=1)
 SEND = Call("sqs", "SendMessageBatch", "run-normal")
-TIMES = FunctionTimes(bulk_request=0.01, hint_batches={1: 0.001, 10: 0.002}, aws_call=0.0005)
+TIMES = FunctionTimes(bulk_request=0.01, one_request=0.001, hint_batches={1: 0.001, 10: 0.002}, aws_call=0.0005)
 
 
 def shape(name: str = AT_ONCE, fill: int = 10) -> Shape:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 import random
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -110,6 +112,22 @@ def test_twenty_wait_and_one_probes() -> None:
     assert len(outage.calls) == 6
 
 
+def test_a_probe_that_dies_in_its_call_is_replaced_though_its_attempt_waits_a_day_for_its_callback() -> None:
+    made, _ = driver()
+
+    def dies(_: Invocation) -> TargetAnswer:
+        raise Crash
+
+    made.world.targets.answers = [*[DOWN] * 5, dies, OK]
+    create(made, completion="callback", timeoutSeconds=86_400)
+    made.run_until(NOW + 120)
+    assert made.world.circuits.get(KEY).probe is not None
+    other = create(made, schedule={"type": "once", "at": "2027-01-15T08:02:30Z"})
+    made.run_until(NOW + 300)
+    assert made.row(other).status is JobStatus.COMPLETED
+    assert state(made) is CircuitState.CLOSED
+
+
 def test_a_success_of_an_attempt_that_started_before_does_not_close_it() -> None:
     slow: list[str] = []
     calls: list[str] = []
@@ -135,6 +153,33 @@ def test_a_target_that_blames_the_call_is_up() -> None:
     create(made)
     create(made, schedule={"type": "once", "at": "2027-01-15T08:00:14Z"})
     made.run_until(NOW + 16)
+    assert state(made) is CircuitState.CLOSED
+
+
+@pytest.mark.case(34)
+def test_each_look_of_a_run_that_waits_is_rarer_than_the_one_before() -> None:
+    """A probe that hangs keeps the circuit half open: only the jitter, drawn at its highest, puts the looks apart."""
+    made, outage = driver()
+    made.executor = replace(made.executor, uniform=lambda _, high: high)
+    made.sweeps = False
+    made.world.circuits.rows[KEY] = with_probe(opened(for_seconds=0), "another", until=NOW + 10**6)
+    job_id = create(made)
+    looks = [NOW + 10]
+    for _ in range(7):
+        made.run_until(looks[-1] + 1)
+        [run] = made.row(job_id).runs.values()
+        looks.append(run.due_at or 0)
+    apart = [later - earlier for earlier, later in pairwise(looks)]
+    assert apart == [15, 30, 60, 120, 240, 480, 900]
+    assert outage.calls == []
+
+
+def test_a_target_that_accepts_a_call_is_up_whatever_it_reports_later() -> None:
+    made, _ = driver(NOW)
+    made.world.circuits.rows[KEY] = replace(opened(for_seconds=5), failures=5)
+    job_id = create(made, completion="callback", timeoutSeconds=600)
+    made.run_until(NOW + 12)
+    assert made.row(job_id).status is JobStatus.RUNNING, "accepted is not done"
     assert state(made) is CircuitState.CLOSED
 
 

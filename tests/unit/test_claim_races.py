@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from functions.domain.claims import Holder
+from functions.domain.concurrency import Slot
 from functions.domain.errors import GnomonError
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import execution_id
@@ -406,6 +407,18 @@ def test_a_dead_worker_s_slot_is_freed_by_its_lease() -> None:
     office.driver.run(170)
 
     assert [one.job.id for one in office.poll(b, most=5)] == [third]
+
+
+def test_a_look_asks_for_no_holder_while_there_is_a_free_slot() -> None:
+    office = Office.with_jobs(1, **LIMITED)
+    other = office.driver.create(schedule={"type": "once", "at": "2027-02-15T08:00:00Z"}).id
+    gone = Slot(index=1, holder=execution_id(other, "1802678400", 1), mark="m", at=NOW - 200, until=NOW - 100)
+    assert office.driver.world.slots.take("key:team-a/printer", gone, instead_of=None)
+    before = office.driver.row(other).seq
+
+    assert len(office.poll(office.worker())) == 1
+
+    assert office.driver.row(other).seq == before
 
 
 def test_claims_that_come_to_nothing_keep_no_slot() -> None:

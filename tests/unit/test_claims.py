@@ -25,7 +25,8 @@ from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import ExecutionKey, slot_id
 from functions.domain.job import Job, RunState
-from functions.domain.outcome import TargetAnswer
+from functions.domain.outcome import Invocation, TargetAnswer
+from functions.jobs import Run
 from tests.driver import middle
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_job, make_run
 
@@ -150,6 +151,23 @@ def test_only_the_holder_prolongs(holder: Holder) -> None:
 
 def test_a_lease_that_is_over_stays_over() -> None:
     assert decide_extend(held(), KEY, HOLDER, now=NOW + 90) == Drop("LOST")
+
+
+def test_a_token_is_in_no_line_that_shows_its_bearer() -> None:
+    invocation = Invocation(
+        job_id=JOB_ID,
+        slot_id=SLOT,
+        run_id="r",
+        execution_id="e",
+        attempt=1,
+        scheduled_for=NOW,
+        payload="null",
+        timeout_seconds=60,
+        callback_token="one-time",
+    )
+    run = Run(job_id=JOB_ID, run_id="r", attempt=1, scheduled_for="", callback_token="one-time")
+
+    assert "one-time" not in f"{Holder(token='one-time')} {invocation} {run}"
 
 
 def test_a_token_is_for_callbacks_only() -> None:

@@ -338,6 +338,41 @@ def test_watch_tells_each_change_once_until_the_job_is_at_rest(api: ApiServer, s
     assert [(line["attempt"], line["status"]) for line in told] == [(1, "RUNNING"), (1, "FAILED"), (2, "COMPLETED")]
 
 
+def test_watch_tells_how_far_an_attempt_is(api: ApiServer, shell: Shell) -> None:
+    job = api.add_job(status="RUNNING")
+    steps = iter([None, (25, "a quarter"), (25, "a quarter"), (50.5, "half"), (50.5, "half")])
+
+    def go_on(server: ApiServer, looked_at: dict[str, Any]) -> None:
+        step = next(steps, "over")
+        progress = dict(zip(("percent", "message"), step, strict=True)) if isinstance(step, tuple) else None
+        status = "COMPLETED" if step == "over" else "RUNNING"
+        server.histories[job["id"]] = [attempt(job, 1, status, final=step == "over", progress=progress)]
+        looked_at["status"] = status
+
+    api.on_look = go_on
+    lines = shell("jobs", "watch", job["id"], "--interval", "0.2").stdout.splitlines()
+    told = [line for line in lines if "attempt 1" in line]
+    assert ["25 % a quarter" in line for line in told] == [False, True, False, False]
+    assert ["50.5 % half" in line for line in told] == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "words"),
+    [
+        ("FAILED", "RETRIES_EXHAUSTED", "HTTP_503: answered 503; RETRIES_EXHAUSTED"),
+        ("FAILED", "NOT_RETRYABLE", "HTTP_503: answered 503; NOT_RETRYABLE"),
+        ("FAILED", "CIRCUIT_OPEN", "HTTP_503: answered 503; CIRCUIT_OPEN"),
+        ("TIMED_OUT", "RETRY_WINDOW_OVER", "HTTP_503: answered 503; RETRY_WINDOW_OVER"),
+        ("CANCELLED", "JOB_CANCELLED", "HTTP_503: answered 503; JOB_CANCELLED"),
+    ],
+)
+def test_history_says_why_nothing_follows(api: ApiServer, shell: Shell, status: str, reason: str, words: str) -> None:
+    job = api.add_job()
+    error = {"code": "HTTP_503", "message": "answered 503"}
+    api.histories[job["id"]] = [attempt(job, 1, status, reason=reason, error=error)]
+    assert words in shell("jobs", "history", job["id"]).stdout
+
+
 @pytest.mark.parametrize(
     ("status", "active", "flags", "code"),
     [
@@ -376,13 +411,32 @@ def test_watch_goes_on_while_a_paused_job_has_something_to_do(
     assert next(looks, None) is None
 
 
+def test_watch_tells_how_far_a_run_is(api: ApiServer, shell: Shell) -> None:
+    job = api.add_job(status="RUNNING")
+    half = {"percent": 50.5, "message": "half of it"}
+    looks = iter([None, half, half, {"percent": 100, "message": ""}])
+
+    def go_on(server: ApiServer, looked_at: dict[str, Any]) -> None:
+        progress = next(looks, None)
+        server.histories[job["id"]] = [attempt(job, 1, "RUNNING", final=False, progress=progress)]
+        if progress and progress["percent"] == 100:
+            looked_at["status"] = "COMPLETED"
+
+    api.on_look = go_on
+    result = shell("jobs", "watch", job["id"], "--interval", "0.2")
+    lines = [line for line in result.stdout.splitlines() if "attempt 1" in line]
+    assert len(lines) == 3
+    assert lines[1].endswith("50.5 % half of it")
+    assert lines[2].endswith("100 %")
+
+
 def test_preview_shows_both_times(shell: Shell) -> None:
     output = shell("preview", "0 9 * * MON-FRI", "--timezone", "Europe/Berlin").stdout
     assert "2026-11-30T09:00:00+01:00" in output
     assert "2026-11-30T08:00:00Z" in output
 
 
-@pytest.mark.parametrize("command", [["jobs", "create"], ["jobs", "list"], ["jobs", "watch"], ["preview"]])
+@pytest.mark.parametrize("command", [["jobs", "create"], ["jobs", "list"], ["jobs", "watch"], ["preview"], ["worker"]])
 def test_help_has_examples(shell: Shell, command: list[str]) -> None:
     result = shell(*command, "--help")
     assert result.exit_code == 0

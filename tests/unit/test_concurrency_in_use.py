@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functions.domain.concurrency import GRANT_SECONDS
+from functions.domain.concurrency import GRANT_SECONDS, Slot
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.job import JobStatus, RunState
 from functions.domain.job_type import StoredTypeConfig
@@ -313,6 +313,22 @@ class TestTrouble:
         made.run_until(NOW + 900)
         assert busy.most == 1
         assert [made.row(job).status for job in jobs] == [JobStatus.COMPLETED] * 4
+
+    def test_a_slot_that_is_freed_while_a_run_is_put_off_is_given_to_it_at_once(self) -> None:
+        """Its holder ended after the look and before the write, and found nobody waiting."""
+        made, busy = driver()
+        made.sweeps = False
+        made.world.slots.take(KEY, Slot(index=0, holder="other", mark="m", at=NOW, until=NOW + 10**6), instead_of=None)
+        job = create(made)
+
+        def ends(when: str, name: str) -> None:
+            if (when, name) == ("before", "jobs.save"):
+                made.world.faults.disarm()
+                made.world.slots.free(KEY, 0, holder="other")
+
+        made.world.faults.on_step = ends
+        made.run_until(NOW + 12)
+        assert busy.order == [job]
 
     def test_a_retry_waits_in_its_turn(self) -> None:
         made, busy = driver()

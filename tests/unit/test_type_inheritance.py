@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from functions.domain.execution import ExecutionError, ExecutionStatus
+from functions.domain.errors import CorruptDefinitionError
+from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.visit import LEASE_GRACE
@@ -202,3 +203,37 @@ class TestPoison:
                 "WORKER_LOST"
             ] * 3
             assert reasons(driver, job) == ["RETRY_SCHEDULED", "RETRY_SCHEDULED", "POISON"]
+
+    @pytest.mark.parametrize("dies", [False, True], ids=["an error", "a death"])
+    def test_a_row_of_history_that_cannot_be_read_ends_no_run_and_keeps_none_from_ending(self, dies: bool) -> None:
+        def answer(invocation: Invocation) -> TargetAnswer:
+            if dies and invocation.attempt == 3:
+                raise Crash
+            return self.error()
+
+        driver, job = story(answer, timeoutSeconds=1, retryConfig=POISON)
+        read = driver.world.history.get
+
+        def spoiled(job_id: str, slot_id: str, attempt: int) -> Execution | None:
+            if attempt == 1:
+                raise CorruptDefinitionError
+            return read(job_id, slot_id, attempt)
+
+        driver.world.history.get = spoiled  # type: ignore[method-assign]
+        driver.run(900)
+        assert reasons(driver, job)[:3] == ["RETRY_SCHEDULED"] * 3
+        assert driver.row(job.id).status is JobStatus.FAILED
+
+    def test_an_error_that_is_final_anyway_reads_no_history(self) -> None:
+        final = TargetAnswer(status=ExecutionStatus.FAILED, error=self.error().error, retryable=False)
+        driver, job = story(self.error(), self.error(), final, retryConfig=POISON)
+        asked: list[int] = []
+        read = driver.world.history.get
+
+        def noted(job_id: str, slot_id: str, attempt: int) -> Execution | None:
+            asked.append(attempt)
+            return read(job_id, slot_id, attempt)
+
+        driver.world.history.get = noted  # type: ignore[method-assign]
+        driver.run(120)
+        assert (reasons(driver, job)[-1], asked) == ("NOT_RETRYABLE", [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from gnomon.errors import GnomonApiError
+from gnomon.commands.worker import loaded
+from gnomon.errors import GnomonApiError, UsageError
 from gnomon.work_client import WorkClient
 from gnomon.worker import LeaseLost, NonRetryable, Run, Worker
 from tests.driver import Driver
@@ -329,6 +331,47 @@ def test_a_worker_that_was_forgotten_registers_again(site: Site) -> None:
         assert site.ended(job).worker_id == running.worker.id
 
 
+def test_it_keeps_more_than_one_heartbeat_may_name(site: Site) -> None:
+    go, jobs = threading.Event(), [site.job() for _ in range(101)]
+
+    def slow(_payload: Any, _run: Run) -> str:
+        assert go.wait(PATIENCE)
+        return "done"
+
+    with Running(site, slow, concurrency=101) as running:
+        until(lambda: len(running.worker._held) == len(jobs))
+        with site.lock:
+            site.driver.run(60)
+            site.requests.clear()
+        until(lambda: len([one for one in site.requests if one.endswith("/heartbeat")]) > 4)
+        with site.lock:
+            site.driver.run(80)
+        go.set()
+        until(lambda: all(site.history(job) for job in jobs))
+
+    assert {execution.status for job in jobs for execution in site.history(job)} == {"COMPLETED"}
+
+
+def test_it_stops_well_though_the_api_is_away(site: Site) -> None:
+    running = Running(site, lambda _payload, _run: 1)
+    broken = threading.Event()
+
+    def unavailable(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/poll") and broken.is_set():
+            body = {"error": {"code": "UNAVAILABLE", "message": "try again", "requestId": "r"}}
+            return httpx.Response(503, json=body, request=request)
+        return answer(request)
+
+    answer, site.answer = site.answer, unavailable  # type: ignore[method-assign]
+    with running:
+        until(lambda: running.worker.id)
+        broken.set()
+        time.sleep(0.1)  # until a poll is refused
+        running.stop()
+
+    assert running.error is None
+
+
 def test_what_the_api_refuses_for_good_ends_it(site: Site) -> None:
     site.gateway.claims = {"token_use": "access", "sub": "eve", "username": "eve"}
 
@@ -351,3 +394,19 @@ def test_the_example_of_the_page_works(site: Site) -> None:
     with Running(site, module["build"], concurrency=4):
         assert site.ended(good).result == '{"pages":2}'
         assert site.ended(bad).reason == "NOT_RETRYABLE"
+
+
+@pytest.mark.parametrize(
+    "path", ["reports", "reports:", ":build", "no_such_module_at_all:build", "json:no_such", "json:__doc__"]
+)
+def test_what_is_no_function_is_refused(path: str) -> None:
+    with pytest.raises(UsageError):
+        loaded(path)
+
+
+def test_functions_are_found_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "reports_of_this_test.py").write_text("def build(payload, run):\n    return payload\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    assert loaded("reports_of_this_test:build")(1, None) == 1  # type: ignore[arg-type]  # it takes no notice of its run
