@@ -190,9 +190,6 @@ class Smoke:
         path = self.create(type=job_type, schedule=once(0), target=self.endpoint.target("503"), **changes)
         self.reaches(path, "FAILED")
 
-    def follows_a_type_in_the_machine(self) -> None:
-        self.follows_a_type(orchestrated=True)
-
     def detects_poison(self) -> None:
         config = retries(1) | {"maxRetries": 9, "poisonDetection": True}
         path = self.create(schedule=once(0), target=self.endpoint.target("503"), retryConfig=config)
@@ -486,7 +483,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "ChangeJob": Smoke.runs_in_the_machine,
         "ReadExecution": Smoke.runs_in_the_machine,
         "RecordExecution": Smoke.runs_in_the_machine,
-        "ReadCoordination": Smoke.follows_a_type_in_the_machine,
         "SendHints": Smoke.retries_soon_in_the_machine,
         "ArmSchedules": Smoke.retries_late_in_the_machine,
         "CallHandlers": Smoke.runs_in_the_machine,

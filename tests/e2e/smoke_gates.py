@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
 from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.domain.concurrency import Slot
@@ -96,6 +97,26 @@ def grants_what_nobody_granted(smoke: Smoke) -> None:
     )
 
 
+def tells_a_circuit_in_the_machine(smoke: Smoke) -> None:
+    """Its first failure opens the circuit of a target that only this check calls so."""
+    key = f"http:127.0.0.1:{urlsplit(smoke.endpoint.url()).port}"
+    reset = f"/v1/circuits/{quote(key, safe='')}/reset"
+    smoke.api.call("POST", reset, role="admin")
+    path = smoke.create(
+        schedule=once(0),
+        target=smoke.endpoint.target("503"),
+        orchestrated=True,
+        retryConfig={"maxRetries": 0},
+        circuitBreaker={"failureThreshold": 1, "openSeconds": 1},
+    )
+    smoke.reaches(path, "FAILED")
+    ends = time.monotonic() + 3
+    while not any(one["key"] == key and one["failures"] for one in smoke.get("/v1/circuits?limit=100")["data"]):
+        assert time.monotonic() < ends, "steps: the circuit was not told of the failure"
+        time.sleep(0.2)
+    smoke.api.call("POST", reset, role="admin")
+
+
 Check = Callable[["Smoke"], None]
 
 GATE_CHECKS: dict[str, dict[str, Check]] = {
@@ -106,7 +127,8 @@ GATE_CHECKS: dict[str, dict[str, Check]] = {
         "FindWaiting": runs_under_a_limit,
         "FreeSlots": frees_its_slot,
     },
-    "steps": dict.fromkeys(("ReadSlots", "TakeSlots", "FindWaiting", "FreeSlots"), hands_its_slot_on_in_the_machine),
+    "steps": {"ReadCoordination": tells_a_circuit_in_the_machine}
+    | dict.fromkeys(("ReadSlots", "TakeSlots", "FindWaiting", "FreeSlots"), hands_its_slot_on_in_the_machine),
     "sweep": dict.fromkeys(("ReadSlots", "TakeSlots", "FindWaiting", "FreeSlots"), grants_what_nobody_granted),
 }
 """The check that a grant's removal must fail, by function and name in infra.grants."""
