@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from functions.domain.caller import Caller, Role
-from functions.domain.claims import Held, Holder, decide_extend
+from functions.domain.claims import Held, Holder, decide_extend, is_too_late, running
 from functions.domain.decision import Drop, Write
 from functions.domain.errors import (
     CorruptDefinitionError,
@@ -14,10 +14,11 @@ from functions.domain.errors import (
     NotYoursError,
     UnavailableError,
 )
-from functions.domain.ids import parse_execution_id
+from functions.domain.ids import ExecutionKey, parse_execution_id
 from functions.domain.job import Job
 from functions.domain.worker import Worker, new_worker_id
 from functions.usecases.claiming import own_worker
+from functions.usecases.executor import time_out
 from functions.usecases.services import Services
 from functions.usecases.writing import TRIES, Applied, apply
 
@@ -111,12 +112,16 @@ def heartbeat(
 
 
 def _extend(services: Services, execution: str, holder: Holder) -> int | None:
-    """The lease as it now is; None where the execution is not the holder's."""
+    """The lease as it now is; None where the execution is not the holder's. One past its deadline is ended here."""
     key = parse_execution_id(execution)
     if key is None:
         return None
     try:
         job = services.jobs.get(key.job_id, with_definition=False)
+        run = None if job is None else running(job, key)
+        if run is not None and holder.holds(run) and is_too_late(run, services.clock.now()):
+            _end_late(services, key, holder)
+            return None
     except CorruptDefinitionError:
         return None
     if job is None:
@@ -127,6 +132,14 @@ def _extend(services: Services, execution: str, holder: Holder) -> int | None:
 
     decided: Applied | Held | Drop = apply(services, job, decide)
     return None if isinstance(decided, Drop) else decided.job.runs[key.slot_id].lease_expires_at
+
+
+def _end_late(services: Services, key: ExecutionKey, holder: Holder) -> None:
+    """End the attempt as TIMED_OUT, by a row with its definition; raises CorruptDefinitionError."""
+    job = services.jobs.get(key.job_id)
+    run = None if job is None else running(job, key)
+    if job is not None and run is not None and holder.holds(run):
+        time_out(services, job, key.slot_id)
 
 
 def _what_became_of(services: Services, execution: str) -> str:

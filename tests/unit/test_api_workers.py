@@ -322,6 +322,25 @@ def test_a_report_after_the_deadline_is_too_late(stage: Stage) -> None:
     assert (ended["status"], ended["error"]["code"], ended["final"]) == ("TIMED_OUT", "TIMEOUT", False)
 
 
+def test_a_heartbeat_after_the_deadline_ends_the_attempt(stage: Stage) -> None:
+    late_one, other = stage.job(timeoutSeconds=30), stage.job()
+    worker = stage.register()
+    executions = {each["jobId"]: each for each in stage.poll(worker, maxItems=2)}
+    stage.driver.sweeps = False
+    stage.clock.advance(33)
+
+    beat = stage.beat(worker, *executions.values())
+
+    late = executions[late_one]["id"]
+    assert (beat.status, beat.fields) == (409, {late: "TIMED_OUT"})
+    ended = stage.execution(late)
+    assert (ended["status"], ended["error"]["code"], ended["reason"]) == ("TIMED_OUT", "TIMEOUT", "RETRY_SCHEDULED")
+    assert stage.execution(executions[other]["id"])["status"] == "RUNNING"
+    stage.driver.run(3)
+    [again] = stage.poll(worker)
+    assert (again["jobId"], again["attempt"]) == (late_one, 2)
+
+
 def test_a_worker_that_lives_on_does_not_hold_an_attempt_beyond_its_deadline(stage: Stage) -> None:
     stage.job(timeoutSeconds=100)
     worker = stage.register()
