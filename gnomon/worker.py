@@ -18,6 +18,7 @@ import logging
 import random
 import threading
 import time
+import traceback
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -170,7 +171,8 @@ class Worker:
             _log.warning("%s is no longer this worker's: its function has ended", run.execution_id)
             return
         except (Exception, SystemExit) as error:  # noqa: BLE001 - users' code: what it raises is the attempt's error
-            _log.exception("%s failed", run.execution_id)
+            # Not `exception`: a log that is written in UTF-8 takes no lone surrogates, which file names may bring.
+            _log.error("%s failed\n%s", run.execution_id, _sendable(traceback.format_exc()))
             self._fail(run, error)
             return
         try:
@@ -184,7 +186,7 @@ class Worker:
 
     def _fail(self, run: Run, error: BaseException) -> None:
         code = f"HANDLER_ERROR:{type(error).__name__}"[:_CODE_CHARACTERS]
-        message = str(error)[:_MESSAGE_CHARACTERS].encode("utf-8", "replace").decode()
+        message = _sendable(str(error)[:_MESSAGE_CHARACTERS])
         retryable = not isinstance(error, NonRetryable)
         self._say(
             run,
@@ -301,3 +303,8 @@ class Worker:
     def _reconnect(self) -> WorkClient:
         self._threads.client = client = self._connect()
         return client
+
+
+def _sendable(text: str) -> str:
+    """Without lone surrogates."""
+    return text.encode("utf-8", "replace").decode()

@@ -42,7 +42,7 @@ class TargetAnswer:
 
 
 def health_of(answer: TargetAnswer) -> Health:
-    """What an answer says of the target (docs/decisions/0036-what-counts-as-a-failure-of-a-target.md).
+    """What an answer says of the target (docs/decisions/0034-what-counts-as-a-failure-of-a-target.md).
 
     An answer that blames the call shows that somebody answered. A payload that could not be sent shows nothing.
     """

@@ -17,6 +17,7 @@ from functions.domain.job import ActiveRun, Job, RunState
 from tests.e2e.letters import Letters
 from tests.e2e.mutants import OUTPUTS
 from tests.e2e.people import People
+from tests.e2e.smoke_gates import GATE_CHECKS
 from tests.e2e.smoke_work import WORK_CHECKS, reports_progress
 from tests.e2e.stack import Api, Aws, Stack, job_body, once, unique, until
 from tests.e2e.subscriber import Subscriber
@@ -440,7 +441,8 @@ Check = Callable[[Smoke], None]
 CHECKS: dict[str, dict[str, Check]] = {
     "poll": WORK_CHECKS,
     "jobs": {"ReportProgress": reports_progress},
-    "api": {
+    "api": GATE_CHECKS["api"]
+    | {
         "ReadJob": Smoke.reads,
         "ReadListedJobs": Smoke.lists,
         "CreateJob": Smoke.creates,
@@ -462,12 +464,13 @@ CHECKS: dict[str, dict[str, Check]] = {
         "DisarmSchedules": Smoke.disarms_a_schedule,
         "StopWorkflows": Smoke.stops_the_machine,
     },
-    "executor": {
+    "executor": GATE_CHECKS["executor"]
+    | {
         "ReadJob": Smoke.runs_a_handler,
         "ChangeJob": Smoke.runs_a_handler,
         "RecordExecution": Smoke.runs_a_handler,
         "ReadExecution": Smoke.detects_poison,
-        "ReadJobType": Smoke.follows_a_type,
+        "ReadCoordination": Smoke.follows_a_type,
         "SendHints": Smoke.retries_soon,
         "ArmSchedules": Smoke.retries_late,
         "CallHandlers": Smoke.runs_a_handler,
@@ -477,12 +480,13 @@ CHECKS: dict[str, dict[str, Check]] = {
         "ReadSecrets": Smoke.runs_http_with_a_secret,
         "StartWorkflows": Smoke.runs_in_the_machine,
     },
-    "steps": {
+    "steps": GATE_CHECKS["steps"]
+    | {
         "ReadJob": Smoke.runs_in_the_machine,
         "ChangeJob": Smoke.runs_in_the_machine,
         "ReadExecution": Smoke.runs_in_the_machine,
         "RecordExecution": Smoke.runs_in_the_machine,
-        "ReadJobType": Smoke.follows_a_type_in_the_machine,
+        "ReadCoordination": Smoke.follows_a_type_in_the_machine,
         "SendHints": Smoke.retries_soon_in_the_machine,
         "ArmSchedules": Smoke.retries_late_in_the_machine,
         "CallHandlers": Smoke.runs_in_the_machine,
@@ -491,7 +495,8 @@ CHECKS: dict[str, dict[str, Check]] = {
         "ReadWebhookSecret": Smoke.runs_http_in_the_machine,
         "ReadSecrets": Smoke.runs_http_with_a_secret_in_the_machine,
     },
-    "sweep": {
+    "sweep": GATE_CHECKS["sweep"]
+    | {
         "FindAttention": Smoke.wakes_a_lost_job,
         "ReadJob": Smoke.wakes_a_lost_job,
         "ChangeJob": Smoke.wakes_a_lost_job,

@@ -59,7 +59,10 @@ class Subscriber:
                 return
 
     def story(self, job_id: str, last: str, *, seconds: float = 20, count: int = 1) -> list[dict[str, Any]]:
-        """The job's events in their order, each once, when the last of them, of type `last`, is there `count` times."""
+        """The job's events as they came, each once, when the last of them, of type `last`, is there `count` times.
+
+        Checks that each came after those before it: the stage puts them on the bus one after the other.
+        """
 
         def there() -> bool:
             ids = {copy["detail"]["id"] for copy in self.copies(job_id) if copy["detail-type"] == last}
@@ -67,8 +70,10 @@ class Subscriber:
 
         until(there, seconds=seconds, hint=f"{count} {last} of {job_id}")
         time.sleep(1)  # what should not come after it
-        events = {copy["detail"]["id"]: copy["detail"] for copy in self.copies(job_id)}
-        return sorted(events.values(), key=lambda event: (event["seq"], event["index"]))
+        events = list({copy["detail"]["id"]: copy["detail"] for copy in self.copies(job_id)}.values())
+        places = [(event["seq"], event["index"]) for event in events]
+        assert places == sorted(set(places)), f"out of order, or one event under two ids: {events}"
+        return events
 
     def close(self) -> None:
         self._aws.events.remove_targets(Rule=self._name, EventBusName=self._bus, Ids=["queue"])

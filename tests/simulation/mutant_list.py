@@ -548,6 +548,17 @@ MUTANTS: list[Mutant] = [
             "        if self.max_retries < 0 and at >",
         ),
     ),
+    # --- reasons ---
+    m(
+        "put off without a word",
+        "a run that is put off does not say for what",
+        ("domain/dispatch.py", "deferred_for=deferral.reason", "deferred_for=None"),
+    ),
+    m(
+        "failed without a word",
+        "an attempt's end does not say what follows, and why",
+        ("domain/ending.py", "        reason=reason,\n", "        reason=None,\n"),
+    ),
     # --- policies and schedules ---
     m(
         "overlap ignored",

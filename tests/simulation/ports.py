@@ -22,6 +22,7 @@ from tests.fakes import (
 )
 from tests.faults import Crash, Faults
 from tests.simulation.actors import TroubleError
+from tests.simulation.reasons import execution_says_why, row_says_why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,6 +81,7 @@ class SimJobs(InMemoryJobs):
     def _store(self, job: Job) -> None:
         before = self._read(job.id) if job.id in self.rows else None
         super()._store(job)
+        row_says_why(job)
         self._world.judge.wrote(before, self._read(job.id), self._world.actor)
 
     def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
@@ -144,6 +146,7 @@ class SimHistory(InMemoryHistory):
             new = key not in self.executions
             stored = self.executions.setdefault(key, execution)
             if new:
+                execution_says_why(execution)
                 self._world.judge.recorded(execution, self._world.actor)
             return stored
 

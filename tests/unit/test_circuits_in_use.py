@@ -156,6 +156,7 @@ def test_a_target_that_blames_the_call_is_up() -> None:
     assert state(made) is CircuitState.CLOSED
 
 
+@pytest.mark.case(34)
 def test_each_look_of_a_run_that_waits_is_rarer_than_the_one_before() -> None:
     """A probe that hangs keeps the circuit half open: only the jitter, drawn at its highest, puts the looks apart."""
     made, outage = driver()
