@@ -47,4 +47,4 @@ class Caller:
         self.must_read(owner)
         self.must_write()
         if owner != self.owner and Role.ADMIN not in self.roles:
-            raise ForbiddenError("This job belongs to another owner; changing it takes the group admin.")
+            raise ForbiddenError("This belongs to another owner; changing it takes the group admin.")
