@@ -44,8 +44,10 @@ def _pytest(where: Place, arguments: Sequence[str]) -> None:
     environment = aws.without_aws(toolchain.environment())
     environment.update(GNOMON_PORT=str(where.port), GNOMON_STACK=str(where.stack_file))
 
+    paths = [] if any((ROOT / each.partition("::")[0]).exists() for each in arguments) else ["tests/e2e"]
+
     def run(*chosen: str) -> int:
-        command = [str(toolchain.DEVELOPMENT / "bin" / "python"), "-m", "pytest", "tests/e2e", *chosen, *arguments]
+        command = [str(toolchain.DEVELOPMENT / "bin" / "python"), "-m", "pytest", *paths, *chosen, *arguments]
         return subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
 
     side_by_side = ("-n", str(SIDE_BY_SIDE), "--dist", "loadgroup")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from functions.domain.circuit import Circuit
+from functions.domain.definition import Priority
 from functions.domain.ids import execution_id
 from functions.domain.job import ActiveRun, Job, RunState
 from tests.simulation.crowd import TYPE, TYPE_LIMIT
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 LEFT_BEHIND = 600
 """Seconds after the last fault by which everything that waits for a slot was looked after."""
+_RANKS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 
 
 class CrowdJudge:
@@ -141,10 +143,19 @@ class CrowdJudge:
         for row in self.rows.values():
             for slot, run in row.runs.items():
                 due = (run.due_at or 0) + LEFT_BEHIND < self.now and not row.paused and not row.cancelled
-                lost = run.state is RunState.WAITING and due
+                lost = run.state is RunState.WAITING and due and not self._outranked(row, run)
                 must(not lost, "nobody who waits is forgotten", (self.world.label(row.id), slot, run))
             overdue = row.next_due is not None and row.next_due + LEFT_BEHIND < self.now and not row.paused
             must(not overdue, "nobody who waits is forgotten", (self.world.label(row.id), row))
+
+    def _outranked(self, row: Job, run: ActiveRun) -> bool:
+        """Whether others of a higher priority still wait for the same: a key that is overloaded starves the low."""
+        return any(
+            other.waiting is not None
+            and other.waiting[1].waits_for == run.waits_for
+            and _RANKS[other.priority] < _RANKS[row.priority]
+            for other in self.rows.values()
+        )
 
     # --- what only other stories are about ---
 
