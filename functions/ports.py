@@ -318,7 +318,12 @@ class Workers(Protocol):
         a success."""
         ...
 
-    def all(self) -> Iterator[Worker]: ...
+    def list(self, *, limit: int, cursor: str | None) -> Page[Worker]:
+        """By id; one that cannot be read is left out.
+
+        Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
+        """
+        ...
 
 
 class ProgressBoard(Protocol):

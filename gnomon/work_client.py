@@ -8,7 +8,7 @@ from urllib.parse import quote
 from gnomon.client import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from gnomon.shapes import ClaimedExecution, Execution, Worker
 
@@ -24,8 +24,9 @@ class WorkClient(Client):
     def get_worker(self, worker_id: str) -> Worker:
         return cast("Worker", self._call("GET", _worker(worker_id)))
 
-    def list_workers(self, *, owner: str | None = None) -> list[Worker]:
-        return cast("list[Worker]", self._call("GET", "/v1/workers", query={"owner": owner})["data"])
+    def list_workers(self, *, owner: str | None = None, page_size: int = 50) -> Iterator[Worker]:
+        """Workers of an owner, by id. Pages as it goes."""
+        return cast("Iterator[Worker]", self._pages("/v1/workers", {"owner": owner}, page_size))
 
     def poll(
         self, worker_id: str, *, poll_id: str, max_items: int | None = None, wait_seconds: int = 0

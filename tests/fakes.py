@@ -794,8 +794,12 @@ class InMemoryWorkers:
 
         return self.faults.run("workers.save", apply)
 
-    def all(self) -> Iterator[Worker]:
-        yield from [self.rows[key] for key in sorted(self.rows)]
+    def list(self, *, limit: int, cursor: str | None) -> Page[Worker]:
+        after = "" if cursor is None else read_cursor(cursor, scope="workers")
+        ids = sorted(worker_id for worker_id in self.rows if worker_id > after)
+        more = len(ids) > limit
+        found = [self.rows[worker_id] for worker_id in ids[:limit]]
+        return Page(items=found, cursor=write_cursor(found[-1].id, scope="workers") if more else None)
 
 
 class InMemoryProgress:

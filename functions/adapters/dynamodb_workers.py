@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from functions.adapters.dynamodb_conditions import refusing_item
 from functions.adapters.dynamodb_keys import Item, number, text, worker_key
+from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.ids import new_write_id
 from functions.domain.worker import Worker
+from functions.ports import Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 logger = logging.getLogger(__name__)
+
+_SCOPE = "workers"
 
 KEEP_SECONDS = 86_400
 """After its last heartbeat."""
@@ -102,20 +106,34 @@ class DynamoDbWorkers:
                 return None
         return dataclasses.replace(new, version=version)
 
-    def all(self) -> Iterator[Worker]:
-        pages = self._client.get_paginator("query").paginate(
+    def list(self, *, limit: int, cursor: str | None) -> Page[Worker]:
+        start: dict[str, Any] = {}
+        if cursor is not None:
+            start = {"ExclusiveStartKey": worker_key(read_cursor(cursor, scope=_SCOPE))}
+        # One more than asked for tells whether there is another page; 101 rows of 2 KB are far below its 1 MB.
+        answer = self._client.query(
             TableName=self._table,
             KeyConditionExpression="#kind = :kind",
             ExpressionAttributeNames={"#kind": "kind"},
             ExpressionAttributeValues={":kind": worker_key("")["kind"]},
             ConsistentRead=True,
+            Limit=limit + 1,
+            **start,
         )
-        for page in pages:
-            for item in page["Items"]:
-                try:
-                    yield read_worker(item)
-                except (KeyError, ValueError):
-                    logger.exception("a worker was left out of a list")
+        items = answer["Items"][:limit]
+        more = len(answer["Items"]) > limit
+        last = str(items[-1]["name"]["S"]) if more else None
+        return Page(
+            items=[worker for item in items for worker in _readable(item)],
+            cursor=None if last is None else write_cursor(last, scope=_SCOPE),
+        )
+
+
+def _readable(item: Item) -> Iterator[Worker]:
+    try:
+        yield read_worker(item)
+    except (KeyError, ValueError):
+        logger.exception("a worker was left out of a list")
 
 
 def read_worker(item: Item) -> Worker:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functions.api.openapi_schemas import Schema
+from functions.api.paging import DEFAULT_LIMIT, MAX_CURSOR_LENGTH, MAX_LIMIT
 from functions.api.request import JSON_TYPE
 
 
@@ -29,3 +30,17 @@ class Operation:
 def parameter(place: str, name: str, schema: Schema, description: str, *, required: bool = False) -> Schema:
     """A parameter in query, header or path."""
     return {"name": name, "in": place, "required": required, "description": description, "schema": schema}
+
+
+LIMIT = parameter(
+    "query",
+    "limit",
+    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    "Entries a page.",
+)
+CURSOR = parameter(
+    "query",
+    "cursor",
+    {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR_LENGTH},
+    "`pagination.cursor` of the page before.",
+)

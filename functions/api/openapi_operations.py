@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from functions.api.openapi_operation import Operation, parameter
+from functions.api.openapi_operation import CURSOR, LIMIT, Operation, parameter
 from functions.api.openapi_schemas import INSTANT, JOB_ID, Schema
 from functions.api.openapi_work import WORK
-from functions.api.paging import DEFAULT_LIMIT, MAX_CURSOR_LENGTH, MAX_LIMIT
 from functions.api.request import JSON_TYPE, MAX_KEY_LENGTH, MERGE_PATCH_TYPE
 from functions.api.routes_schedule import DEFAULT_COUNT, MAX_COUNT
 from functions.domain.job import JobStatus
@@ -30,18 +29,6 @@ TYPE_EXAMPLE: dict[str, Any] = {
 }
 
 
-_LIMIT = parameter(
-    "query",
-    "limit",
-    {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-    "Entries a page.",
-)
-_CURSOR = parameter(
-    "query",
-    "cursor",
-    {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR_LENGTH},
-    "`pagination.cursor` of the page before.",
-)
 _IF_MATCH = parameter(
     "header",
     "If-Match",
@@ -101,8 +88,8 @@ OPERATIONS: dict[str, Operation] = {
             parameter("query", "type", {"type": "string"}, "Only this type."),
             parameter("query", "tag", {"type": "string"}, "Only jobs that have this tag."),
             parameter("query", "silent", {"type": "string", "enum": ["true", "false"]}, "Silent ones, or others."),
-            _LIMIT,
-            _CURSOR,
+            LIMIT,
+            CURSOR,
         ),
         errors=(403,),
     ),
@@ -151,7 +138,7 @@ OPERATIONS: dict[str, Operation] = {
         tag="executions",
         summary="A job's attempts, newest first, the active ones included",
         success=(200, "History", "A page."),
-        parameters=(_LIMIT, _CURSOR),
+        parameters=(LIMIT, CURSOR),
         errors=(404,),
     ),
     "getExecution": Operation(
@@ -172,7 +159,7 @@ OPERATIONS: dict[str, Operation] = {
         tag="job types",
         summary="List the configurations of job types, by name",
         success=(200, "TypeConfigList", "A page."),
-        parameters=(_LIMIT, _CURSOR),
+        parameters=(LIMIT, CURSOR),
     ),
     "getRetryConfig": Operation(
         tag="job types",
@@ -199,7 +186,7 @@ OPERATIONS: dict[str, Operation] = {
         tag="circuits",
         summary="List the circuits of targets, by key",
         success=(200, "CircuitList", "A page."),
-        parameters=(_LIMIT, _CURSOR),
+        parameters=(LIMIT, CURSOR),
     ),
     "resetCircuit": Operation(
         tag="circuits",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functions.api.openapi_operation import Operation, parameter
+from functions.api.openapi_operation import CURSOR, LIMIT, Operation, parameter
 
 
 def _work(summary: str, success: tuple[int, str | None, str], body: str, *errors: int) -> Operation:
@@ -29,8 +29,12 @@ WORK: dict[str, Operation] = {
     "listWorkers": Operation(
         tag="workers",
         summary="List workers that were heard of within a day",
-        success=(200, "WorkerList", "All of them."),
-        parameters=(parameter("query", "owner", {"type": "string"}, "Whose: yours by default, `*` for everybody's."),),
+        success=(200, "WorkerList", "A page; it may be empty and still have a cursor."),
+        parameters=(
+            parameter("query", "owner", {"type": "string"}, "Whose: yours by default, `*` for everybody's."),
+            LIMIT,
+            CURSOR,
+        ),
         errors=(403,),
     ),
     "getWorker": Operation(

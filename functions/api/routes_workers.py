@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from functions.api.paging import paging_of
 from functions.api.request import Answer, Request
 from functions.api.route import Access, Route
 from functions.api.schemas import NoFields
@@ -51,9 +52,12 @@ class WorkerRoutes:
         return answer
 
     def list(self, request: Request) -> Answer:
-        query = request.query("owner")
-        found = workers.list_workers(self.services, request.caller, owner=query.get("owner"))
-        return Answer(200, workers_text(found, self.services.clock.now()))
+        query = request.query("owner", "limit", "cursor")
+        paging = paging_of(query)
+        page = workers.list_workers(
+            self.services, request.caller, owner=query.get("owner"), limit=paging.limit, cursor=paging.cursor
+        )
+        return Answer(200, workers_text(page, self.services.clock.now()))
 
     def get(self, request: Request) -> Answer:
         request.query()

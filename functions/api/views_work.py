@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from functions.domain.worker import Worker
+    from functions.ports import Page
     from functions.usecases.claiming import Claimed
     from functions.usecases.workers import Kept
 
@@ -21,9 +22,9 @@ def worker_text(worker: Worker, now: float) -> str:
     return compact(_worker(worker, now))
 
 
-def workers_text(workers: Iterable[Worker], now: float) -> str:
-    """All of them on one page."""
-    return compact({"data": [_worker(worker, now) for worker in workers], "pagination": {}})
+def workers_text(page: Page[Worker], now: float) -> str:
+    pagination = {} if page.cursor is None else {"cursor": page.cursor}
+    return compact({"data": [_worker(worker, now) for worker in page.items], "pagination": pagination})
 
 
 def heartbeat_text(worker: Worker, kept: Iterable[Kept], now: float) -> str:

@@ -28,7 +28,7 @@ class Limit(NamedTuple):
     """At most `most` executions hold the slots 0 … most - 1 of `key`."""
 
     key: str
-    """`key:<owner>/<concurrency key>` or `type:<job type>`."""
+    """`key:<owner>|<concurrency key>` or `type:<job type>`."""
     most: int
 
 
@@ -50,7 +50,7 @@ def limits_of(job: Job) -> tuple[Limit, ...]:
     """The limits of the job's runs, in the order in which they are asked: its key's, its type's."""
     definition, limits = job.defined, []
     if definition.concurrency is not None:
-        limits.append(Limit(f"key:{job.owner}/{definition.concurrency.key}", definition.concurrency.most))
+        limits.append(Limit(f"key:{job.owner}|{definition.concurrency.key}", definition.concurrency.most))
     if definition.bulkhead is not None:
         limits.append(Limit(f"type:{definition.type}", definition.bulkhead))
     return tuple(limits)

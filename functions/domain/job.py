@@ -80,7 +80,7 @@ class ActiveRun:
     started_by: str | None = None
     """writeId of the start that made this RUNNING: evidence of an own write."""
     waits_for: str | None = None
-    """What a WAITING run waits for besides its time: `worker:<owner>/<queue>`, `key:<owner>/<concurrency key>`."""
+    """What a WAITING run waits for besides its time: `worker:<owner>/<queue>`, `key:<owner>|<concurrency key>`."""
     deferrals: int = 0
     """Times this attempt was put off before it started."""
     deferred_for: str | None = None

@@ -12,6 +12,7 @@ from functions.domain.circuit import Circuit, CircuitPolicy, CircuitState, targe
 from functions.domain.circuit_deferral import held_back
 from functions.domain.concurrency import HOLD_MARGIN, Limit, is_unused, limits_of, with_holds
 from functions.domain.decision import Decision, Deferral, Expired, Write
+from functions.domain.definition import LONGEST_CALL
 from functions.domain.dispatch import decide_hint
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id
@@ -82,7 +83,8 @@ class Gates:
         executor, definition = self._executor, row.defined
         attempt = decision.job.runs[slot]
         execution = execution_id(row.id, slot, attempt.attempt)
-        until = math.ceil(now) + definition.timeout_seconds + HOLD_MARGIN
+        # Not for as long as a callback may take: one that died before its start would keep others from the key.
+        until = math.ceil(now) + min(definition.timeout_seconds, LONGEST_CALL) + HOLD_MARGIN
         policy, circuit = definition.circuit, None
         if policy is not None:
             circuit = executor.circuits.get(target_key(definition.target))

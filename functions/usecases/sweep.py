@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functions.domain.claims import is_overdue, no_report
 from functions.domain.concurrency import waits_of
 from functions.domain.decision import Drop, Due, Write, waiting_hints
+from functions.domain.dispatch import is_expired
 from functions.domain.execution import Execution
 from functions.domain.job import ActiveRun, Job
 from functions.domain.lean import may_end_lean
@@ -26,7 +27,7 @@ from functions.usecases import concurrency
 from functions.usecases.executor import follow
 from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Engine
-from functions.usecases.writing import Applied, apply, revoke, send
+from functions.usecases.writing import Applied, apply, revoke, ruled, send
 
 MAX_BACKLOG = 1_000
 """Hints waiting in the run queues beyond which the sweep adds none."""
@@ -114,9 +115,8 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
     job = engine.jobs.get(job_id, with_definition=False)
     if job is None:
         return "NO_SUCH_JOB"
-    if job.waiting is not None and _is_unreadable(engine, job_id):
-        stranded = apply(engine, job, lambda row, _: decide_stranded(row, now=engine.clock.now()))
-        return stranded.write.reason if isinstance(stranded, Applied) else stranded.reason
+    if job.waiting is not None and (stranded := _look_after_waiting(engine, job)) is not None:
+        return stranded
     if feeding:
         _drain(engine, job, set() if drained is None else drained)
     done, sent = "WATCHED", frozenset[Due]()
@@ -143,9 +143,28 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
     return done
 
 
-def _is_unreadable(engine: Engine, job_id: str) -> bool:
-    job = engine.jobs.get(job_id)
-    return job is not None and job.definition is None
+def _look_after_waiting(engine: Engine, job: Job) -> str | None:
+    """What nobody else does for runs that wait for others: a definition that cannot be read, a window that is over.
+
+    Returns what was done in the row; None where nothing was.
+    """
+    defined = engine.jobs.get(job.id)
+    if defined is None:
+        return None
+    if defined.definition is None:
+        stranded = apply(engine, job, lambda row, _: decide_stranded(row, now=engine.clock.now()))
+        return stranded.write.reason if isinstance(stranded, Applied) else stranded.reason
+    now, definition = engine.clock.now(), ruled(engine, defined).defined
+    send(
+        engine,
+        job,
+        [
+            Due(slot, run.current_attempt, int(now))
+            for slot, run in defined.runs.items()
+            if run.waits_for is not None and not defined.holds(run) and is_expired(slot, run, definition, now)
+        ],
+    )
+    return None
 
 
 def _drain(engine: Engine, job: Job, drained: set[str]) -> None:

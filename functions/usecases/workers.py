@@ -17,6 +17,7 @@ from functions.domain.errors import (
 from functions.domain.ids import ExecutionKey, parse_execution_id
 from functions.domain.job import Job
 from functions.domain.worker import Worker, new_worker_id
+from functions.ports import Page
 from functions.usecases.claiming import own_worker
 from functions.usecases.executor import time_out
 from functions.usecases.services import Services
@@ -63,13 +64,18 @@ def read_worker(services: Services, caller: Caller, worker_id: str) -> Worker:
     return worker
 
 
-def list_workers(services: Services, caller: Caller, *, owner: str | None = None) -> list[Worker]:
-    """Workers of an owner, `*` for everybody's, by name; those that were not heard of for a day are gone."""
+def list_workers(
+    services: Services, caller: Caller, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
+) -> Page[Worker]:
+    """A page of an owner's workers, `*` for everybody's, by id; those that were not heard of for a day are gone.
+
+    A page may be empty and still have a cursor.
+    """
     wanted = owner or caller.owner
     if wanted != caller.owner and not caller.roles & {Role.ADMIN, Role.SCHEDULER, Role.READER}:
         raise ForbiddenError("Your role lists its own workers only: leave `owner` out.")
-    found = [worker for worker in services.workers.all() if wanted in ("*", worker.owner)]
-    return sorted(found, key=lambda worker: (worker.name, worker.id))
+    page = services.workers.list(limit=limit, cursor=cursor)
+    return Page(items=[worker for worker in page.items if wanted in ("*", worker.owner)], cursor=page.cursor)
 
 
 def drain_worker(services: Services, caller: Caller, worker_id: str) -> Worker:

@@ -429,7 +429,7 @@ def definition_rows(jobs: Any, platform: Any) -> list[str]:
     return [item["S"]["S"] for item in items if item["S"]["S"] != "S"]
 
 
-def waiting_job(since: int, *, what: str = "key:team-a/db", **changes: Any) -> Any:
+def waiting_job(since: int, *, what: str = "key:team-a|db", **changes: Any) -> Any:
     run = make_run(state=RunState.WAITING, due_at=since, waits_for=what, deferrals=1, deferred_at=since)
     return make_job(id=new_id(), runs=MappingProxyType({f"{since}": run}), **changes)
 
@@ -444,9 +444,9 @@ def test_jobs_that_wait_for_the_same_come_by_priority_then_longest_first(jobs):
     late, early = jobs.create(waiting_job(NOW + 2)), jobs.create(waiting_job(NOW + 1))
     low = jobs.create(waiting_job(NOW, priority=Priority.LOW))
     high = jobs.create(waiting_job(NOW + 3, priority=Priority.HIGH))
-    jobs.create(waiting_job(NOW, what="key:team-b/db"))
+    jobs.create(waiting_job(NOW, what="key:team-b|db"))
 
-    assert waiting_for(jobs, "key:team-a/db") == [high.id, early.id, late.id, low.id]
+    assert waiting_for(jobs, "key:team-a|db") == [high.id, early.id, late.id, low.id]
 
 
 def test_a_job_is_no_longer_found_once_it_waits_no_more_or_is_paused(jobs):
@@ -455,11 +455,11 @@ def test_a_job_is_no_longer_found_once_it_waits_no_more_or_is_paused(jobs):
     jobs.save(started, replace(started, write_id="w2", runs=MappingProxyType({f"{NOW}": make_run()})))
     jobs.save(paused, replace(paused, write_id="w3", paused=True))
 
-    assert waiting_for(jobs, "key:team-a/db") == []
+    assert waiting_for(jobs, "key:team-a|db") == []
 
 
 def test_a_shard_hands_out_no_more_than_asked_for(jobs):
     for since in range(NOW, NOW + 12):
         jobs.create(waiting_job(since))
 
-    assert all(len(jobs.waiting_for("key:team-a/db", shard, limit=2)) <= 2 for shard in range(jobs.waiting_shards))
+    assert all(len(jobs.waiting_for("key:team-a|db", shard, limit=2)) <= 2 for shard in range(jobs.waiting_shards))

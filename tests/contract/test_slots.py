@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.conftest import Aws
     from tests.faults import Faults
 
-KEY = "key:team-a/database"
+KEY = "key:team-a|database"
 
 
 def slot(index: int = 0, holder: str = "a", mark: str = "m1") -> Slot:
@@ -30,7 +30,7 @@ def test_what_is_taken_is_held_in_the_order_of_indexes(slots):
         assert slots.take(KEY, slot(index, f"h{index}", f"m{index}"), instead_of=None)
 
     assert slots.held(KEY) == [slot(index, f"h{index}", f"m{index}") for index in (0, 2, 10)]
-    assert slots.held("key:team-a/data") == slots.held("key:team-b/database") == []
+    assert slots.held("key:team-a|data") == slots.held("key:team-b|database") == []
 
 
 def test_a_slot_that_is_taken_is_refused(slots):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from functions.domain.errors import InvalidFieldError
 from functions.domain.worker import Worker, WorkerStatus
 from tests.contract.conftest import at_once
 from tests.factories import NOW
@@ -87,11 +90,18 @@ def test_a_heartbeat_takes_nothing_from_a_write_under_way(workers):
     assert (stored.draining, stored.seen_at) == (True, NOW + 40)
 
 
-def test_all_lists_each(workers):
-    workers.register(make_worker())
-    workers.register(make_worker(id="eeeebbbbccccdddd", owner="team-b", name=""))
+def test_a_list_has_pages(workers):
+    ids = ["aaaabbbbccccdddd", "eeeebbbbccccdddd", "ggggbbbbccccdddd"]
+    for worker_id in reversed(ids):
+        workers.register(make_worker(id=worker_id, owner="team-b", name=""))
 
-    assert {worker.id for worker in workers.all()} == {"aaaabbbbccccdddd", "eeeebbbbccccdddd"}
+    first = workers.list(limit=2, cursor=None)
+    second = workers.list(limit=2, cursor=first.cursor)
+
+    assert [[worker.id for worker in page.items] for page in (first, second)] == [ids[:2], ids[2:]]
+    assert second.cursor is None
+    with pytest.raises(InvalidFieldError):
+        workers.list(limit=2, cursor="x" + str(first.cursor))
 
 
 def test_status_is_what_was_heard_last():

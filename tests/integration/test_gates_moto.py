@@ -107,5 +107,5 @@ def test_of_many_attempts_two_hold_the_slots_and_all_run_in_the_end(aws: Aws) ->
     driver.sweeps = True
     driver.run(300)
     assert [driver.row(job).status for job in jobs] == [JobStatus.COMPLETED] * COUNT
-    left = driver.executor.slots.held("key:team-a/database")
+    left = driver.executor.slots.held("key:team-a|database")
     assert all(slot.until < NOW + 300 for slot in left), "a grant to who was faster is anybody's once its time is over"

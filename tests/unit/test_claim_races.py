@@ -413,7 +413,7 @@ def test_a_look_asks_for_no_holder_while_there_is_a_free_slot() -> None:
     office = Office.with_jobs(1, **LIMITED)
     other = office.driver.create(schedule={"type": "once", "at": "2027-02-15T08:00:00Z"}).id
     gone = Slot(index=1, holder=execution_id(other, "1802678400", 1), mark="m", at=NOW - 200, until=NOW - 100)
-    assert office.driver.world.slots.take("key:team-a/printer", gone, instead_of=None)
+    assert office.driver.world.slots.take("key:team-a|printer", gone, instead_of=None)
     before = office.driver.row(other).seq
 
     assert len(office.poll(office.worker())) == 1
@@ -428,7 +428,7 @@ def test_claims_that_come_to_nothing_keep_no_slot() -> None:
         done = office.between(step, lambda: cancel_job(office.driver.services, SCHEDULER, job))
         office.poll(a)
         office.driver.world.faults.disarm()
-        assert not done() or office.driver.world.slots.held("key:team-a/printer") == []
+        assert not done() or office.driver.world.slots.held("key:team-a|printer") == []
         return done()
 
     each_step(check)

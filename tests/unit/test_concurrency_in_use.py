@@ -19,7 +19,7 @@ from tests.factories import NOW
 from tests.fakes import FakeClock, World
 from tests.faults import Crash
 
-KEY = "key:team-a/database"
+KEY = "key:team-a|database"
 ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
 OK = TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
 DOWN = TargetAnswer(status=ExecutionStatus.FAILED, error=ExecutionError(code="HTTP_503", message="503"))

@@ -375,22 +375,22 @@ class TestDeferral:
         assert (run.deferrals, run.deferred_for, run.deferred_at) == (3, "CIRCUIT_OPEN", NOW)
 
     def test_what_waits_for_others_gets_no_hint_and_is_looked_at_in_time(self) -> None:
-        deferral = Deferral(reason="CONCURRENCY_LIMIT", until=NEXT, waits_for="key:team-a/db")
+        deferral = Deferral(reason="CONCURRENCY_LIMIT", until=NEXT, waits_for="key:team-a|db")
         write = written(decide(make_job(), deferral=deferral))
-        assert write.job.runs[slot_id(NEXT)].waits_for == "key:team-a/db"
+        assert write.job.runs[slot_id(NEXT)].waits_for == "key:team-a|db"
         assert write.hints == (Due(slot_id(NEXT + 60), 1, NEXT + 60),)
         assert write.job.attention_at is not None
         assert write.job.attention_at <= NEXT + 60
 
     def test_waiting_for_the_same_again_changes_nothing(self) -> None:
-        run = replace(waiting(), waits_for="key:team-a/db", deferrals=1, deferred_at=NOW)
-        deferral = Deferral(reason="CONCURRENCY_LIMIT", until=NEXT, waits_for="key:team-a/db")
+        run = replace(waiting(), waits_for="key:team-a|db", deferrals=1, deferred_at=NOW)
+        deferral = Deferral(reason="CONCURRENCY_LIMIT", until=NEXT, waits_for="key:team-a|db")
         job = make_job(runs={slot_id(NOW): run})
         decision = decide(job, NOW, 2, deferral=deferral)
         assert decision == Drop("CONCURRENCY_LIMIT")
 
     def test_a_start_after_it_waits_for_nothing_and_its_history_tells_of_it(self) -> None:
-        run = replace(waiting(), waits_for="key:team-a/db", deferrals=2, deferred_for="X", deferred_at=NOW)
+        run = replace(waiting(), waits_for="key:team-a|db", deferrals=2, deferred_for="X", deferred_at=NOW)
         write = written(decide(make_job(runs={slot_id(NOW): run}), NOW, 2, now=NEXT))
         started = write.job.runs[slot_id(NOW)]
         assert (started.state, started.waits_for, started.deferrals) == (RunState.RUNNING, None, 2)

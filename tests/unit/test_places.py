@@ -22,7 +22,7 @@ from tests.factories import NOW
 from tests.fakes import FakeClock, World
 from tests.faults import Crash
 
-KEY = "key:team-a/database"
+KEY = "key:team-a|database"
 CIRCUIT = "http:example.com:443"
 ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
 SLOT = slot_id(NOW + 10)

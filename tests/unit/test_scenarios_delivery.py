@@ -11,7 +11,7 @@ from functions.domain.definition import Definition
 from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.hint import Hint
-from functions.domain.ids import slot_instant
+from functions.domain.ids import slot_id, slot_instant
 from functions.domain.job import JobStatus, RunState
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.usecases.actions import cancel_job
@@ -332,6 +332,22 @@ class TestCorruptRows:
         assert execution.error is not None
         assert execution.error.code == "QUARANTINED"
         assert driver.row(job.id).attention_at is None
+
+
+def test_a_retry_that_no_worker_comes_for_ends_with_its_window() -> None:
+    """Nobody's hint is due while it waits for others: the sweep that looks at it sends one."""
+    driver = Driver()
+    retries = {"maxRetries": 3, "initialDelaySeconds": 1, "retryWindowSeconds": 300}
+    job = driver.create(schedule=ONCE, retryConfig=retries, target={"type": "worker", "queue": "reports"})
+    driver.run_until(AT + 1)
+    run = driver.row(job.id).runs[slot_id(AT)]
+    failed = replace(run, attempt=1, attempt_limit=4)
+    row = driver.row(job.id)
+    driver.world.jobs.put(replace(row, runs={slot_id(AT): failed}))
+    driver.run(1_800)
+    [execution] = driver.world.history.of(job.id)
+    assert (execution.attempt, execution.reason, execution.final) == (2, "RETRY_WINDOW_OVER", True)
+    assert execution.completed_at <= AT + 300 + 600
 
 
 @pytest.mark.case(21)
