@@ -248,6 +248,16 @@ def test_a_circuit_that_opens_after_the_start_takes_no_attempt(driver: Driver) -
     ]
 
 
+def test_an_attempt_that_was_not_made_leaves_the_run_all_its_retries(driver: Driver) -> None:
+    job_id, step = started(driver, retryConfig=RETRY | {"maxRetries": 1})
+    driver.world.targets.answers = [FAILED, OK]
+
+    opens(driver.executor, step)
+
+    driver.run_until(AT + 120)
+    assert [each.status.value for each in attempts_of(driver, job_id)] == ["FAILED", "FAILED", "COMPLETED"]
+
+
 # --- StartExecution ---
 
 
