@@ -31,10 +31,11 @@ SAMPLED = 0.05
 POLLERS = 5
 """Long polls of 20 s that Lambda keeps open on a quiet queue (Lambda developer guide; from memory, unverified)."""
 QUEUES = 3
-METRICS = 7
+METRICS = 8
 """Names in functions/telemetry.py, each with the dimension `service`."""
-KEY_REQUESTS_A_DAY = 4 * 3 * 288
-"""DynamoDB asks KMS for a table's key every five minutes at most for each caller: four tables, three functions."""
+KEY_REQUESTS_A_DAY = 4 * 4 * 288
+"""DynamoDB asks KMS for a table's key every five minutes at most for each caller: four tables, the four
+functions that a one-time job passes."""
 BYTES_OUT = 1500
 """To an https target: request with headers and signature, and the client's side of a TLS handshake; assumed."""
 
