@@ -30,7 +30,7 @@ def _slots(smoke: Smoke) -> DynamoDbSlots:
 
 def _key(smoke: Smoke, path: str) -> str:
     job = smoke.row(path)
-    return f"key:{job.owner}/{job.defined.document['concurrencyKey']}"
+    return f"key:{job.owner}|{job.defined.document['concurrencyKey']}"
 
 
 def runs_under_a_limit(smoke: Smoke) -> None:

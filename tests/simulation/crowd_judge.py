@@ -192,7 +192,7 @@ def _limits_of(row: Job) -> list[tuple[str, int]]:
     document = row.defined.document
     found = []
     if "concurrencyKey" in document:
-        found.append((f"key:{row.owner}/{document['concurrencyKey']}", document["maxConcurrency"]))
+        found.append((f"key:{row.owner}|{document['concurrencyKey']}", document["maxConcurrency"]))
     if document.get("type") == TYPE:
         found.append((f"type:{TYPE}", TYPE_LIMIT))
     return found
