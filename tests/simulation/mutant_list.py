@@ -895,6 +895,7 @@ MUTANTS: list[Mutant] = [
             "    follow(attempts, job, recorded, fence=run.fence)\n    return recorded\n",
             "    return recorded\n",
         ),
+        by="tests/unit/test_steps.py",
     ),
 ]
 MUTANTS += WORK_MUTANTS
