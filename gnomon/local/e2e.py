@@ -50,7 +50,7 @@ def _pytest(where: Place, arguments: Sequence[str]) -> None:
         command = [str(toolchain.DEVELOPMENT / "bin" / "python"), "-m", "pytest", *paths, *chosen, *arguments]
         return subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
 
-    side_by_side = ("-n", str(SIDE_BY_SIDE), "--dist", "loadgroup")
+    side_by_side = ("-n", str(SIDE_BY_SIDE), "--dist", "loadfile")
     codes = [run("-m", "e2e and beside", *side_by_side), run("-m", "e2e and not beside")]
     failed = [code for code in codes if code not in (0, _NONE_CHOSEN)]
     if failed or all(codes):

@@ -25,15 +25,7 @@ FIRST = ("test_far_jobs",)
 """They look at queues while nothing else is due."""
 LAST = ("test_repairs", "test_timing", "test_grants", "test_bursts", "test_kills", "test_contract")
 """Stories that take minutes are begun before the others and looked at here; then comes what loads the machine."""
-BESIDE = {
-    "test_workers": "workers",
-    "test_outages": "outages",
-    "test_workflow": "workflow",
-    "test_gates": "gates",
-    "test_events": "events",
-    "test_retries": "letters",
-    "test_job_types": "letters",
-}
+BESIDE = ("test_workers", "test_outages", "test_workflow", "test_gates", "test_events", "test_retries")
 """They mostly wait and disturb nobody: they run side by side, before the others. The dead letters have one reader."""
 
 
@@ -47,9 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     here = [item for item in items if item.path.is_relative_to(__file__.rpartition("/")[0])]
     for item in here:
-        if (group := BESIDE.get(item.path.stem)) is not None:
+        if item.path.stem in BESIDE:
             item.add_marker("beside")
-            item.add_marker(pytest.mark.xdist_group(group))
     if here:
         others = [item for item in items if item not in here]
         items[:] = [*others, *sorted(here, key=rank)]
