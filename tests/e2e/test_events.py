@@ -123,10 +123,11 @@ def test_a_run_that_fails_for_good(
     assert (events[2]["errorCode"], events[2]["reason"]) == ("HTTP_404", "NOT_RETRYABLE")
 
 
+@pytest.mark.timeout(200)
 def test_a_paused_job_is_silent_and_recovers_by_a_run_by_hand(
     silent_job: str, subscriber: Subscriber, scheduler: Client
 ) -> None:
-    events = subscriber.story(silent_job, "job.silent", seconds=110)
+    events = subscriber.story(silent_job, "job.silent", seconds=140)
 
     assert types(events) == ["job.scheduled", "job.paused", "job.silent"]
     job = scheduler.get_job(silent_job)
