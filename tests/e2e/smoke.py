@@ -465,7 +465,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     | {
         "ReadJob": Smoke.runs_a_handler,
         "ChangeJob": Smoke.runs_a_handler,
-        "RecordExecution": Smoke.runs_a_handler,
+        "RecordExecution": Smoke.retries_soon,
         "ReadExecution": Smoke.detects_poison,
         "ReadCoordination": Smoke.follows_a_type,
         "SendHints": Smoke.retries_soon,

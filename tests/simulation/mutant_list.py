@@ -223,11 +223,13 @@ MUTANTS: list[Mutant] = [
         "lean_no_revoke",
         "the sweep declares an attempt lost whose owner may still end it in the row alone (V13)",
         ("usecases/sweep.py", "        if may_end_lean(job, slot, run.attempt):\n", "        if not slot:\n"),
+        by="tests/unit/test_lean_end.py",
     ),
     m(
         "lean_no_revoke, cancel",
         "so does a cancel of the job",
         ("usecases/actions.py", "        if has_lean_run(job):\n", "        if not job.id:\n"),
+        by="tests/unit/test_lean_end.py",
     ),
     m(
         "lean_no_revoke, execution",
@@ -237,6 +239,7 @@ MUTANTS: list[Mutant] = [
             "    if may_end_lean(job, key.slot_id, key.attempt) and key.slot_id in job.runs:\n",
             "    if not job.id:\n",
         ),
+        by="tests/unit/test_lean_end.py",
     ),
     m(
         "lean_no_revoke, quarantine",
@@ -755,6 +758,7 @@ MUTANTS: list[Mutant] = [
             "            return Hold(limit.key, old, renewed=old.mark)\n"
             "        for index in _free(",
         ),
+        by="tests/unit/test_places.py",
     ),
     m(
         "holder not written",
@@ -793,6 +797,7 @@ MUTANTS: list[Mutant] = [
         "a cancel keeps the slot",
         "a cancelled job's slots stay",
         ("usecases/actions.py", "        concurrency.after_write(services, decided)\n", ""),
+        by="tests/unit/test_concurrency_in_use.py",
     ),
     m(
         "no drain by the sweep",
@@ -811,6 +816,7 @@ MUTANTS: list[Mutant] = [
             "        return last + min(max(last - began, WAIT_LOOK), WAIT_LOOK_MAX)",
             "        return now + WAIT_LOOK",
         ),
+        by="tests/unit/test_dispatch.py",
     ),
     m(
         "slots in any order",
