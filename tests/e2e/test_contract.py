@@ -27,9 +27,6 @@ EXAMPLES = 15
 WAITS = "pollWorker"
 """Its answers wait up to 20 s for work, which no example brings: tests/e2e/test_workers.py asks it."""
 SEED = 20_270_115
-PHASES = {"admin": "examples,coverage,fuzzing,stateful"}
-OTHERS_PHASES = "examples,fuzzing,stateful"
-"""What covers every schema asks the same of each role: once is enough."""
 LONGEST = 420
 """Seconds."""
 
@@ -63,7 +60,7 @@ def begin(stack: Stack, role: str, directory: Path) -> subprocess.Popen[str]:
         f"--max-examples={EXAMPLES}",
         f"--seed={SEED}",
         f"--exclude-operation-id={WAITS}",
-        f"--phases={PHASES.get(role, OTHERS_PHASES)}",
+        "--phases=examples,coverage,fuzzing,stateful",
         "--no-shrink",
         "--generation-database=none",
         "--continue-on-failure",
