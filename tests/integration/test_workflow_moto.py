@@ -35,7 +35,7 @@ from functions.handlers import steps
 from functions.usecases.actions import cancel_job
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
-from infra.workflow import definition
+from infra.state_machine import definition
 from tests.conftest import REGION
 from tests.driver import SCHEDULER, Driver
 from tests.factories import make_job
