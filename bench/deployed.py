@@ -35,7 +35,7 @@ from functions.usecases.executor import handle_hint
 from functions.usecases.services import Engine, Executor, Services
 from functions.usecases.sweep import Swept, sweep
 from tests.api_client import sample_event
-from tests.fakes import FakeClock, FakeTargets, FakeWorkflows
+from tests.fakes import FakeClock, FakeMachine, FakeTargets
 from tests.tables import create_tables
 
 REGION = "eu-central-1"
@@ -92,7 +92,7 @@ class Deployed:
             workers=DynamoDbWorkers(dynamodb, "coordination"),
             progress=DynamoDbProgress(dynamodb, "coordination"),
             retry_configs=retry_configs,
-            workflows=FakeWorkflows(self.clock),
+            machine=FakeMachine(self.clock),
             circuits=circuits,
         )
         self._app = create_app(
@@ -105,9 +105,7 @@ class Deployed:
         )
         self.engine = Engine(**ports)
         self._targets = FakeTargets()
-        self._executor = Executor(
-            **ports, targets=self._targets, workflows=FakeWorkflows(self.clock), circuits=circuits
-        )
+        self._executor = Executor(**ports, targets=self._targets, machine=FakeMachine(self.clock), circuits=circuits)
         for client in (dynamodb, sqs, scheduler):
             self.log.watch(client)
         self.path = ""

@@ -113,7 +113,7 @@ class Served:
             "progress": world.progress,
             "retry_configs": world.retry_configs,
             "types": world.types,
-            "workflows": world.workflows,
+            "machine": world.machine,
             "circuits": world.circuits,
             "slots": world.slots,
             "clock": world.clock,

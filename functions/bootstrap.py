@@ -39,13 +39,13 @@ if TYPE_CHECKING:
         DeadLetters,
         JobStore,
         JobTypes,
+        Machine,
         ProgressBoard,
         RateLimits,
         RunHistory,
         Slots,
         Targets,
         Timetable,
-        Workflows,
     )
     from functions.settings import (
         ApiSettings,
@@ -159,7 +159,7 @@ def api() -> Handler:
     ports = _ports(settings, retention_days=settings.retention_days)
     services = Services(
         **ports,
-        workflows=_workflows(settings, ports["clock"]),
+        machine=_machine(settings, ports["clock"]),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
         circuits=DynamoDbCircuits(dynamodb, settings.coordination_table),
@@ -239,7 +239,7 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     return {**ports, "targets": targets, "circuits": circuits}
 
 
-def _workflows(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Workflows:
+def _machine(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Machine:
     from functions.adapters.state_machine import START_CONFIG, StateMachine
 
     return StateMachine(
@@ -255,7 +255,7 @@ def executor() -> Executor:
 
     settings = ExecutorSettings.from_environment()
     ports = _attempts(settings, longest_call=DIRECT_SECONDS)
-    return Executor(**ports, workflows=_workflows(settings, ports["clock"]))
+    return Executor(**ports, machine=_machine(settings, ports["clock"]))
 
 
 @cache

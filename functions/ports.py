@@ -161,7 +161,7 @@ class Targets(Protocol):
         ...
 
 
-class Workflows(Protocol):
+class Machine(Protocol):
     """Attempts that the state machine runs. Names of its executions are derived: `Step.execution_name`."""
 
     def start(self, step: Step) -> None:

@@ -100,7 +100,7 @@ class Api:
             workers=self.world.workers,
             progress=self.world.progress,
             retry_configs=self.world.retry_configs,
-            workflows=self.world.workflows,
+            machine=self.world.machine,
         )
         self.app = create_app(
             self.services,

@@ -467,7 +467,7 @@ NAME_REFUSED = 90 * 86_400
 """Seconds for which Step Functions refuses the name of an execution that has ended."""
 
 
-class FakeWorkflows:
+class FakeMachine:
     """Executions of the state machine by name. What a test takes with `take` it runs, or leaves running."""
 
     def __init__(self, clock: FakeClock, *, faults: Faults | None = None) -> None:
@@ -488,7 +488,7 @@ class FakeWorkflows:
     def start(self, step: Step) -> None:
         if self.refusal is not None:
             raise self.refusal
-        self.faults.run("workflows.start", lambda: self._start(step))
+        self.faults.run("machine.start", lambda: self._start(step))
 
     def _start(self, step: Step) -> None:
         with self._lock:
@@ -505,7 +505,7 @@ class FakeWorkflows:
                 self.stopped.append(step.execution_name)
                 self.ended(step)
 
-        self.faults.run("workflows.stop", apply)
+        self.faults.run("machine.stop", apply)
 
     # --- what tests do to it ---
 
@@ -874,7 +874,7 @@ class World:
         self.history = InMemoryHistory(faults=self.faults)
         self.timetable = FakeTimetable(self.clock, faults=self.faults)
         self.targets = FakeTargets(faults=self.faults)
-        self.workflows = FakeWorkflows(self.clock, faults=self.faults)
+        self.machine = FakeMachine(self.clock, faults=self.faults)
         self.limits = InMemoryRateLimits(faults=self.faults)
         self.idempotency = InMemoryIdempotencyKeys(faults=self.faults)
         self.owners = InMemoryOwners(faults=self.faults)

@@ -261,7 +261,7 @@ def _stop(services: Services, job: Job, slot: str) -> None:
     if definition is None or run.state is not RunState.RUNNING:
         return
     if path_of(definition).kind is PathKind.STATE_MACHINE:
-        services.workflows.stop(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
+        services.machine.stop(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
 
 
 def _ended_already(execution: Execution | None, execution_id: str) -> Execution:

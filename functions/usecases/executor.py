@@ -109,7 +109,7 @@ def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
     """
     run, definition = job.runs[slot], job.defined
     try:
-        executor.workflows.start(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
+        executor.machine.start(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
     except UnavailableError:
         return None
     except NotStartedError as error:

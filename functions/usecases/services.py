@@ -14,6 +14,7 @@ from functions.ports import (
     IdempotencyKeys,
     JobStore,
     JobTypes,
+    Machine,
     Owners,
     ProgressBoard,
     RetryConfigs,
@@ -22,7 +23,6 @@ from functions.ports import (
     Targets,
     Timetable,
     Workers,
-    Workflows,
 )
 
 
@@ -56,7 +56,7 @@ class Services(Polls):
     owners: Owners
     circuits: Circuits
     retry_configs: RetryConfigs
-    workflows: Workflows
+    machine: Machine
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
 
@@ -73,4 +73,4 @@ class Attempts(Engine):
 class Executor(Attempts):
     """What starting an attempt needs besides."""
 
-    workflows: Workflows
+    machine: Machine

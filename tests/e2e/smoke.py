@@ -459,7 +459,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "SendHints": Smoke.sends_a_hint,
         "ArmSchedules": Smoke.arms_a_schedule,
         "DisarmSchedules": Smoke.disarms_a_schedule,
-        "StopWorkflows": Smoke.stops_the_machine,
+        "StopAttempts": Smoke.stops_the_machine,
     },
     "executor": GATE_CHECKS["executor"]
     | {
@@ -475,7 +475,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "SendToQueues": Smoke.sends_to_a_queue,
         "ReadWebhookSecret": Smoke.runs_http,
         "ReadSecrets": Smoke.runs_http_with_a_secret,
-        "StartWorkflows": Smoke.runs_in_the_machine,
+        "StartAttempts": Smoke.runs_in_the_machine,
     },
     "steps": GATE_CHECKS["steps"]
     | {

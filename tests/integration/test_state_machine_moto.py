@@ -35,7 +35,7 @@ from functions.handlers import steps
 from functions.usecases.actions import cancel_job
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
-from infra.workflow import definition
+from infra.state_machine import definition
 from tests.conftest import REGION
 from tests.driver import SCHEDULER, Driver
 from tests.factories import make_job
@@ -121,9 +121,9 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
             jobs=DynamoDbJobs(dynamodb, tables["jobs_table"]),
             history=DynamoDbHistory(dynamodb, tables["executions_table"], retention_days=30),
         )
-        workflows = StateMachine(lambda: states, arn=machine, clock=clock)
-        executor = replace(driver.executor, workflows=workflows)
-        services = replace(driver.services, workflows=workflows)
+        port = StateMachine(lambda: states, arn=machine, clock=clock)
+        executor = replace(driver.executor, machine=port)
+        services = replace(driver.services, machine=port)
         made = Deployed(states, machine, executor, services, driver.world.targets)
         monkeypatch.setattr(bootstrap, "steps", lambda: executor)
         monkeypatch.setattr(LambdaSimpleBackend, "invoke", _invoking(made))

@@ -93,7 +93,7 @@ def definition(*, partition: str, function_arn: str) -> dict[str, Any]:
     }
 
 
-class Workflow(Construct):
+class StateMachine(Construct):
     """The Standard state machine, with a role that may invoke the one function behind its states."""
 
     def __init__(self, scope: Construct, construct_id: str, *, stage: Stage, function: lambda_.IFunction) -> None:
