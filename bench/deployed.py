@@ -14,6 +14,7 @@ from bench.call_log import Call, CallLog
 from bench.invocations import hints_event, invoked
 from bench.request_time import RULES, reference_body
 from functions.adapters.dynamodb_circuits import DynamoDbCircuits
+from functions.adapters.dynamodb_graph import DynamoDbDependents, DynamoDbGraphs
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
@@ -23,6 +24,7 @@ from functions.adapters.dynamodb_progress import DynamoDbProgress
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
 from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
+from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
 from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.api.app import create_app
@@ -94,6 +96,9 @@ class Deployed:
             retry_configs=retry_configs,
             machine=FakeMachine(self.clock),
             circuits=circuits,
+            dependents=DynamoDbDependents(dynamodb, "coordination"),
+            graphs=DynamoDbGraphs(dynamodb, "coordination"),
+            workflows=DynamoDbWorkflows(dynamodb, "coordination"),
         )
         self._app = create_app(
             services,
@@ -105,7 +110,13 @@ class Deployed:
         )
         self.engine = Engine(**ports)
         self._targets = FakeTargets()
-        self._executor = Executor(**ports, targets=self._targets, machine=FakeMachine(self.clock), circuits=circuits)
+        self._executor = Executor(
+            **ports,
+            targets=self._targets,
+            machine=FakeMachine(self.clock),
+            circuits=circuits,
+            dependents=DynamoDbDependents(dynamodb, "coordination"),
+        )
         for client in (dynamodb, sqs, scheduler):
             self.log.watch(client)
         self.path = ""

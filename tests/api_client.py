@@ -101,6 +101,9 @@ class Api:
             progress=self.world.progress,
             retry_configs=self.world.retry_configs,
             machine=self.world.machine,
+            dependents=self.world.dependents,
+            graphs=self.world.graphs,
+            workflows=self.world.workflows,
         )
         self.app = create_app(
             self.services,

@@ -71,7 +71,12 @@ class Driver:
         machine = self.world.machine
         circuits = circuits or self.world.circuits
         self.executor = Executor(
-            **shared, targets=self.world.targets, uniform=middle, machine=machine, circuits=circuits
+            **shared,
+            targets=self.world.targets,
+            uniform=middle,
+            machine=machine,
+            circuits=circuits,
+            dependents=self.world.dependents,
         )
         self.services = Services(
             **shared,
@@ -81,6 +86,9 @@ class Driver:
             workers=self.world.workers,
             progress=self.world.progress,
             machine=machine,
+            dependents=self.world.dependents,
+            graphs=self.world.graphs,
+            workflows=self.world.workflows,
             circuits=circuits,
             retry_configs=self.world.retry_configs,
         )

@@ -1,7 +1,7 @@
 """Walks the deployed state machine's own document in a test's time, with the real use cases behind its states.
 
 What it knows of Amazon States Language is what infra/state_machine.py uses: Task with Catch, Choice, Succeed.
-A function that dies (Crash) is caught as Lambda's error; a Task's timeout is for tests on an interpreter of the language.
+A function that dies (Crash) is caught as Lambda's error; a Task's timeout is for tests on an interpreter of that.
 """
 
 from __future__ import annotations

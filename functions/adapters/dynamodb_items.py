@@ -15,6 +15,7 @@ from functions.adapters.dynamodb_keys import (
     Item,
     attention_partition,
     attention_shard,
+    end_key,
     execution_key,
     gap_key,
     history_place,
@@ -31,7 +32,19 @@ from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.ids import is_slot_id
-from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import (
+    ActiveRun,
+    Approval,
+    Decision,
+    Followed,
+    Gap,
+    Job,
+    LastRun,
+    Outcome,
+    RunState,
+    SkipReason,
+    Upstream,
+)
 from functions.domain.silence import Silence
 
 if TYPE_CHECKING:
@@ -78,6 +91,10 @@ _SLOT_ID = _Kind(text, lambda value: _slot(value["S"]))
 _INT = _Kind(number, lambda value: _in_range(int(value["N"])))
 _FLOAT = _Kind(number, lambda value: _in_range(float(value["N"])))
 _TEXTS = _Kind(lambda value: text("\n".join(value)), lambda value: tuple(str(value["S"]).split("\n")))
+_INTS = _Kind(
+    lambda value: text(",".join(map(str, value))),
+    lambda value: tuple(_in_range(int(one)) for one in str(value["S"]).split(",")),
+)
 _FLAG = _Kind(lambda value: {"BOOL": value}, lambda value: bool(value["BOOL"]))
 
 
@@ -110,6 +127,15 @@ def _read(item: Item, fields: Sequence[_Field]) -> dict[str, Any]:
     return values
 
 
+_APPROVAL = _map(
+    Approval,
+    (
+        _Field("decision", "d", _enum(Decision), _REQUIRED),
+        _Field("by", "b", _TEXT, _REQUIRED),
+        _Field("at", "t", _INT, _REQUIRED),
+        _Field("comment", "c", _TEXT),
+    ),
+)
 _RUN_FIELDS = (
     _Field("state", "st", _enum(RunState), _REQUIRED),
     _Field("attempt", "n", _INT, _REQUIRED),
@@ -130,6 +156,10 @@ _RUN_FIELDS = (
     _Field("holds", "sl", _TEXTS, ()),
     _Field("worker_id", "w", _TEXT),
     _Field("deadline_at", "dl", _INT),
+    _Field("took", "tk", _INTS, ()),
+    _Field("verdict", "vd", _enum(Outcome)),
+    _Field("verdict_for", "vr", _TEXT),
+    _Field("approval", "ap", _APPROVAL),
 )
 _RUN = _map(ActiveRun, _RUN_FIELDS)
 _RUNS = _Kind(
@@ -150,12 +180,25 @@ _LAST_RUN_FIELDS = (
     _Field("fence", "f", _INT, 0),
     _Field("ended_at", "t", _INT, _REQUIRED),
     _Field("error_code", "e", _TEXT),
+    _Field("reason", "r", _TEXT),
     _Field("ended_by", "wid", _TEXT),
     _Field("started_at", "sa", _FLOAT),
     _Field("completed_at", "ca", _FLOAT),
     _Field("result", "res", _TEXT),
 )
 _LAST_RUN = _map(LastRun, _LAST_RUN_FIELDS)
+_UPSTREAM_FIELDS = (
+    _Field("marks", "m", _INTS, _REQUIRED),
+    _Field("look_at", "at", _INT),
+    _Field("since", "t", _INT),
+    _Field("blocked_by", "b", _INT),
+)
+_FOLLOWED_FIELDS = (
+    _Field("ends", "n", _INT, _REQUIRED),
+    _Field("told", "k", _INT, _REQUIRED),
+    _Field("cursor", "c", _TEXT),
+    _Field("once", "o", _FLAG, default=False),
+)
 _SILENCE_FIELDS = (
     _Field("after", "s", _INT, _REQUIRED),
     _Field("since", "t", _INT, _REQUIRED),
@@ -192,6 +235,8 @@ _JOB = (
     _Field("deleted_at", "del", _INT),
     _Field("last_run", "lr", _LAST_RUN),
     _Field("silence", "si", _map(Silence, _SILENCE_FIELDS)),
+    _Field("upstream", "up", _map(Upstream, _UPSTREAM_FIELDS)),
+    _Field("followed", "fo", _map(Followed, _FOLLOWED_FIELDS)),
 )
 
 _DOCUMENT, _PAYLOAD = "d", "p"
@@ -273,6 +318,7 @@ _EXECUTION = (
     _Field("deferrals", "dn", _INT, 0),
     _Field("deferred_for", "dr", _TEXT),
     _Field("worker_id", "w", _TEXT),
+    _Field("approval", "ap", _APPROVAL),
 )
 _SKIPPED = (
     _Field("first", "from", _INT, _REQUIRED),
@@ -289,6 +335,19 @@ def execution_item(execution: Execution, *, retention_days: int) -> dict[str, An
     if execution.is_dead_letter:
         item["dl"] = text(DEAD_LETTERS)
     return item
+
+
+def end_item(job_id: str, number: int, last: LastRun, *, retention_days: int) -> dict[str, Any]:
+    """The end of a followed job's run, kept for those that depend on it."""
+    return end_key(job_id, number) | _write(last, _LAST_RUN_FIELDS) | {"ttl": _expiry(last.ended_at, retention_days)}
+
+
+def read_end(item: Item) -> LastRun:
+    """Raises CorruptDefinitionError when the row cannot be read."""
+    try:
+        return LastRun(**_read(item, _LAST_RUN_FIELDS))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptDefinitionError(f"The stored end {job_id_of(item)} cannot be read.") from error
 
 
 def gap_item(row: SkippedSlots, *, retention_days: int) -> dict[str, Any]:

@@ -72,8 +72,8 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, de
     early = _early(due_at, now)
     if early is not None:
         return early
-    if is_expired(hint.slot_id, run, job.defined, now):
-        return Expired(hint.slot_id, run)
+    if run.verdict is not None or is_expired(hint.slot_id, run, job.defined, now):
+        return Expired(hint.slot_id, run, run.verdict_for or "RETRY_WINDOW_OVER")
     deferral = put_off(job, now) or deferral or _offered(job, now)
     if deferral is not None:
         return _wait_on(job, hint.slot_id, run, deferral, now=now)

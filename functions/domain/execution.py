@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from functions.domain.ids import execution_id, run_id
-from functions.domain.job import SkipReason
+from functions.domain.job import Approval, SkipReason
 
 
 class ExecutionStatus(enum.StrEnum):
@@ -54,6 +54,8 @@ class Execution:
     """Why it was put off last."""
     worker_id: str | None = None
     """The worker that held it."""
+    approval: Approval | None = None
+    """What was decided at the run's gate."""
 
     @property
     def id(self) -> str:

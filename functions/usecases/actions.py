@@ -189,6 +189,7 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
         for slot in decided.before.runs:
             _stop(services, decided.before, slot)
         concurrency.after_write(services, decided)
+        send(services, decided.job, decided.write.hints)
         cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
         return cleared.job if isinstance(cleared, Applied) else decided.job
     raise UnavailableError("The job changed while it was being cancelled: try again.")

@@ -207,4 +207,5 @@ def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
     if not isinstance(ended, Applied):
         return ended.reason
     concurrency.after_write(engine, ended)
+    send(engine, ended.job, ended.write.hints)
     return ended.write.reason

@@ -26,6 +26,7 @@ from tests.fakes import (
     InMemoryWorkers,
 )
 from tests.faults import Crash
+from tests.graph_fakes import InMemoryDependents, InMemoryWorkflows
 from tests.machine import walk
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
 from tests.simulation.kinds import TYPES
@@ -88,6 +89,8 @@ class World:
         for name, config in TYPES.items():
             self.types.put(name, **config)
         self.machine = SimMachine(self)
+        self.dependents = InMemoryDependents()
+        self.workflows = InMemoryWorkflows()
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
         self.trace: Callable[[str], None] | None = None
@@ -278,6 +281,7 @@ class World:
             uniform=actor.choose.uniform,
             machine=self.machine,
             circuits=self.circuits,
+            dependents=self.dependents,
         )
 
     def services(self, actor: Actor) -> Services:
@@ -290,6 +294,9 @@ class World:
             retry_configs=self.retry_configs,
             machine=self.machine,
             circuits=self.circuits,
+            dependents=self.dependents,
+            graphs=self.jobs.graphs,
+            workflows=self.workflows,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )
