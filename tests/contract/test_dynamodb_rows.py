@@ -19,7 +19,8 @@ from functions.domain.cursor import write_cursor
 from functions.domain.definition import Definition
 from functions.domain.errors import CorruptDefinitionError, InvalidFieldError, LostRaceError
 from functions.domain.execution import Execution, ExecutionStatus
-from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, SkipReason
+from functions.domain.job import Gap, Job, SkipReason
+from functions.domain.run import ActiveRun, LastRun, Outcome
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_job, make_run, new_id
 from tests.faults import Crash, Faults
 
