@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.adapters import dynamodb_items
+from functions.adapters import dynamodb_fields, dynamodb_items
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_items import item_size
@@ -69,7 +69,7 @@ def test_every_field_has_its_one_attribute_and_its_own_default(kind, fields, apa
     assert {field.name for field in fields} == set(declared)
     assert len({field.attribute for field in fields}) == len(fields)
     for field in fields:
-        if field.default is not dynamodb_items._REQUIRED and declared[field.name].default is not dataclasses.MISSING:
+        if field.default is not dynamodb_fields.REQUIRED and declared[field.name].default is not dataclasses.MISSING:
             assert field.default == declared[field.name].default, field.name
 
 
