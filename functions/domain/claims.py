@@ -12,8 +12,9 @@ from functions.domain.definition import Definition
 from functions.domain.dispatch import CLOCK_SKEW, LEASE_MARGIN, WORKER_LEASE, is_expired, put_off, started, worker_queue
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import ExecutionKey
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
+from functions.domain.run import ActiveRun, RunState
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from functions.domain.decision import (
 from functions.domain.definition import Completion, Definition, MisfirePolicy, OverlapPolicy
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id, slot_instant
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Job, SkipReason
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 CLOCK_SKEW = 2
 """Seconds by which clocks of two functions may differ: a hint so early waits instead of being sent again."""

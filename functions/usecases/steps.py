@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from functions.domain.ending import put_off
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
+from functions.domain.run import ActiveRun, RunState
 from functions.domain.step import Step
 from functions.domain.visit import LEASE_GRACE
 from functions.usecases import circuits

@@ -28,8 +28,9 @@ from functions.domain.execution import Execution
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
 from functions.domain.instants import rfc3339
-from functions.domain.job import Job, JobStatus, RunState
+from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.domain.step import MACHINE_GRACE
 from functions.handlers import steps
 from functions.usecases.actions import cancel_job
