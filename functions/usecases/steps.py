@@ -1,4 +1,4 @@
-"""What the states of the state machine do (infra/state_machine.py draws them; docs/architecture.md).
+"""What the states of the state machine do (infra/states.py draws them; docs/architecture.md).
 
 Each looks first whether the run is still as the machine's execution was started for it, running under that fence: what
 comes late, twice, or for a run that was taken back, changes nothing.

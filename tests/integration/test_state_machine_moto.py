@@ -36,7 +36,7 @@ from functions.handlers import steps
 from functions.usecases.actions import cancel_job
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
-from infra.state_machine import definition
+from infra.states import definition
 from tests.conftest import REGION
 from tests.driver import SCHEDULER, Driver
 from tests.factories import make_job
