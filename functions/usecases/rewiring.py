@@ -8,7 +8,7 @@ so of two changes that would close a cycle together the second walks again, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from functions.domain.decision import Write
 from functions.domain.definition import Definition
@@ -16,7 +16,7 @@ from functions.domain.errors import InvalidFieldError
 from functions.domain.job import Job
 from functions.domain.rewiring import parents_added, parents_removed
 from functions.domain.upstream import Parent, parent_of
-from functions.usecases.dependencies import NONE_KNOWN, followed_parents, must_exist, runs_once
+from functions.usecases.dependencies import followed_parents, must_exist, runs_once
 from functions.usecases.services import Services
 
 MAX_ANCESTORS = 5_000
@@ -29,7 +29,7 @@ _AT_ONCE = 100
 class Wiring:
     """What a change needs of the graph."""
 
-    parents: Mapping[str, Parent] = NONE_KNOWN
+    parents: Mapping[str, Parent] = field(default_factory=dict)
     """Those that are added."""
     graph: int | None = None
     """The version that was read, where edges are added."""
