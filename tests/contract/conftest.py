@@ -74,7 +74,7 @@ def clock() -> FakeClock:
 def jobs(platform: Aws | None, faults: Faults) -> Any:
     if platform is None:
         return InMemoryJobs(faults=faults)
-    return DynamoDbJobs(platform.dynamodb, platform.jobs_table)
+    return DynamoDbJobs(platform.dynamodb, platform.jobs_table, graphs=platform.coordination_table)
 
 
 @pytest.fixture
