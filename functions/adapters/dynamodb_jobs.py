@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from functions.adapters.dynamodb_batches import read_batch
 from functions.adapters.dynamodb_conditions import refusing_item
 from functions.adapters.dynamodb_definitions import DefinitionRows, inline_attributes, is_same, row_name
 from functions.adapters.dynamodb_graph import next_version
@@ -43,7 +44,6 @@ from functions.domain.errors import (
     GraphChangedError,
     JobExistsError,
     LostRaceError,
-    UnavailableError,
 )
 from functions.ports import Page
 
@@ -58,10 +58,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ATTENTION_PAGE = 100
-READ_AT_ONCE = 100
-"""Rows of a batch read (DynamoDB API)."""
-BATCH_ROUNDS = 10
-"""How often what a batch read left unprocessed is asked for again."""
 
 
 class DynamoDbJobs:
@@ -125,12 +121,8 @@ class DynamoDbJobs:
         return [job for job in read if job is not None]
 
     def get_rows(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        rows: dict[str, Job] = {}
-        ids = list(dict.fromkeys(job_ids))
-        for start in range(0, len(ids), READ_AT_ONCE):
-            keys = [state_key(one) for one in ids[start : start + READ_AT_ONCE]]
-            rows |= {job_id_of(item): read_job(item) for item in self._get_batch(keys)}
-        return rows
+        rows = self._get_batch([state_key(one) for one in dict.fromkeys(job_ids)])
+        return {job_id_of(item): read_job(item) for item in rows}
 
     def save(self, read: Job, new: Job, *, graph: int | None = None) -> Job:
         changed = new.definition is not None and not is_same(new.definition, read.definition)
@@ -211,16 +203,8 @@ class DynamoDbJobs:
     def _get(self, key: Mapping[str, Any]) -> Item | None:
         return self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
 
-    def _get_batch(self, keys: list[dict[str, Any]]) -> list[Item]:
-        found: list[Item] = []
-        for _ in range(BATCH_ROUNDS):
-            if not keys:
-                return found
-            answer = self._client.batch_get_item(RequestItems={self._table: {"Keys": keys, "ConsistentRead": True}})
-            found += answer["Responses"].get(self._table, [])
-            left: Any = answer.get("UnprocessedKeys", {}).get(self._table, {})
-            keys = left.get("Keys", [])
-        raise UnavailableError
+    def _get_batch(self, keys: Sequence[dict[str, Any]]) -> list[Item]:
+        return read_batch(self._client, self._table, keys)
 
     def _with_definition(self, job: Job) -> Job | None:
         if job.definition_row is None:
