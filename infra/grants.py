@@ -87,7 +87,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         _ARM,
         _PASS_ROLE,
         Grant("DisarmSchedules", ("scheduler:DeleteSchedule",), ("schedules",)),
-        Grant("StopWorkflows", ("states:StopExecution",), ("machine/executions",)),
+        Grant("StopAttempts", ("states:StopExecution",), ("machine/executions",)),
     ),
     "poll": (
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
@@ -117,7 +117,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         _SEND_HINTS,
         _ARM,
         _PASS_ROLE,
-        Grant("StartWorkflows", ("states:StartExecution",), ("machine",)),
+        Grant("StartAttempts", ("states:StartExecution",), ("machine",)),
         *_CALL_TARGETS,
     ),
     "steps": (

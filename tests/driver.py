@@ -68,10 +68,15 @@ class Driver:
             "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
         }
-        workflows = self.world.workflows
+        machine = self.world.machine
         circuits = circuits or self.world.circuits
         self.executor = Executor(
-            **shared, targets=self.world.targets, uniform=middle, workflows=workflows, circuits=circuits
+            **shared,
+            targets=self.world.targets,
+            uniform=middle,
+            machine=machine,
+            circuits=circuits,
+            dependents=self.world.dependents,
         )
         self.services = Services(
             **shared,
@@ -80,7 +85,10 @@ class Driver:
             owners=self.world.owners,
             workers=self.world.workers,
             progress=self.world.progress,
-            workflows=workflows,
+            machine=machine,
+            dependents=self.world.dependents,
+            graphs=self.world.graphs,
+            workflows=self.world.workflows,
             circuits=circuits,
             retry_configs=self.world.retry_configs,
         )
@@ -126,9 +134,9 @@ class Driver:
 
     def run_machine(self) -> None:
         """Run what the state machine was started for. Which states' functions die is said by the faults."""
-        for step in self.world.workflows.take():
+        for step in self.world.machine.take():
             self.states += walk(self.executor, step)
-            self.world.workflows.ended(step)
+            self.world.machine.ended(step)
 
     def _comes_back(self, delivery: Delivery) -> None:
         """A message that was not deleted is visible again after a while, but not for ever."""

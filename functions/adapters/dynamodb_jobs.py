@@ -57,6 +57,8 @@ WRITE_UNIT = 1024
 GROWTH = 260
 """Bytes a state row grows by while a run is active: its entry, the last run, a gap."""
 ATTENTION_PAGE = 100
+READ_AT_ONCE = 100
+"""Rows of a batch read (DynamoDB API)."""
 BATCH_ROUNDS = 10
 """How often what a batch read left unprocessed is asked for again."""
 
@@ -104,7 +106,20 @@ class DynamoDbJobs:
         read = (self._defined(job, definitions.get((job.id, job.definition_row or ""))) for job in jobs)
         return [job for job in read if job is not None]
 
-    def save(self, read: Job, new: Job) -> Job:
+    def create_all(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        raise NotImplementedError
+
+    def get_rows(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        rows: dict[str, Job] = {}
+        ids = list(dict.fromkeys(job_ids))
+        for start in range(0, len(ids), READ_AT_ONCE):
+            keys = [state_key(one) for one in ids[start : start + READ_AT_ONCE]]
+            rows |= {job_id_of(item): read_job(item) for item in self._get_batch(keys)}
+        return rows
+
+    def save(self, read: Job, new: Job, *, graph: int | None = None) -> Job:
+        if graph is not None:
+            raise NotImplementedError
         changed = new.definition is not None and not _same(new.definition, read.definition)
         saved = dataclasses.replace(
             new,

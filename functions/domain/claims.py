@@ -21,8 +21,9 @@ from functions.domain.dispatch import (
 )
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import ExecutionKey
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
+from functions.domain.run import ActiveRun, RunState
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import MAX_ATTEMPTS
-from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
 from functions.domain.rescheduling import (
     first_slot,
@@ -36,6 +36,7 @@ from functions.domain.rescheduling import (
     rescheduled,
     reschedules,
 )
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 
 def new_job(
@@ -47,9 +48,14 @@ def new_job(
     enabled: bool,
     now: float,
     write_id: str,
+    upstream: Upstream | None = None,
 ) -> Job:
-    """A job at its creation. Raises InvalidFieldError when its schedule has no slot."""
-    first = first_slot(definition, now=now)
+    """A job at its creation. Raises InvalidFieldError when its schedule has no slot.
+
+    `upstream` is what one that depends on others knows of them: it has no slot of its own.
+    """
+    first = None if definition.depends_on else first_slot(definition, now=now)
+    due = None if first is None else first + definition.schedule.spread_offset
     job = Job(
         id=job_id,
         owner=owner,
@@ -63,7 +69,8 @@ def new_job(
         spread=definition.schedule.spread_offset,
         next_slot=first,
         paused=not enabled,
-        silence=silence.armed(definition, now=int(now), next_due=first + definition.schedule.spread_offset),
+        silence=silence.armed(definition, now=int(now), next_due=due),
+        upstream=upstream,
     )
     return with_attention(job, int(now))
 
@@ -194,7 +201,7 @@ def executions_to_cancel(job: Job, *, now: float, write_id: str, reason: str = "
 
 
 def can_be_cancelled(job: Job) -> bool:
-    return bool(job.runs) or job.next_slot is not None
+    return bool(job.runs) or job.next_slot is not None or job.waits_for_parents
 
 
 def decide_cancel(job: Job, *, deleted: bool, now: float, write_id: str) -> Write | Drop:

@@ -24,7 +24,8 @@ from functions.domain.decision import (
 from functions.domain.definition import Completion, Definition, MisfirePolicy, OverlapPolicy
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id, slot_instant
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Job, SkipReason
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 CLOCK_SKEW = 2
 """Seconds by which clocks of two functions may differ: a hint so early waits instead of being sent again."""
@@ -72,8 +73,8 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, de
     early = _early(due_at, now)
     if early is not None:
         return early
-    if is_expired(hint.slot_id, run, job.defined, now):
-        return Expired(hint.slot_id, run)
+    if run.verdict is not None or is_expired(hint.slot_id, run, job.defined, now):
+        return Expired(hint.slot_id, run, run.verdict_for or "RETRY_WINDOW_OVER")
     deferral = put_off(job, now) or deferral or _offered(job, now)
     if deferral is not None:
         return _wait_on(job, hint.slot_id, run, deferral, now=now)

@@ -9,16 +9,19 @@ from dataclasses import replace
 from functions.domain.decision import Drop, Due, Write, next_hint, waiting_hints, with_attention, with_run, without_run
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import MAX_ATTEMPTS, slot_instant
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import POISON_AT, Failure, RetryDecision, RetryPolicy, Uniform
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 from functions.domain.silence import broken
+from functions.domain.upstream import UNMET
 
 _OUTCOMES = {
     ExecutionStatus.COMPLETED: Outcome.COMPLETED,
     ExecutionStatus.FAILED: Outcome.PERMANENTLY_FAILED,
     ExecutionStatus.TIMED_OUT: Outcome.PERMANENTLY_FAILED,
     ExecutionStatus.CANCELLED: Outcome.CANCELLED,
+    ExecutionStatus.SKIPPED: Outcome.SKIPPED,
 }
 
 
@@ -204,8 +207,23 @@ TOO_LATE = {
 """Reasons of runs that ended because their next attempt could not start in time, and what to say of each."""
 
 
+_VERDICTS = {
+    Outcome.PERMANENTLY_FAILED: ExecutionStatus.FAILED,
+    Outcome.CANCELLED: ExecutionStatus.CANCELLED,
+    Outcome.SKIPPED: ExecutionStatus.SKIPPED,
+}
+
+
 def expired(job_id: str, slot: str, run: ActiveRun, *, reason: str, now: float, write_id: str) -> Execution:
-    """The history row that ends a run whose next attempt could not start in time, for a reason of TOO_LATE."""
+    """The history row that ends a run without another attempt: by its verdict, or because it could not start in time,
+    for a reason of TOO_LATE."""
+    if run.verdict is not None:
+        status, error = _VERDICTS[run.verdict], None
+        if status is ExecutionStatus.FAILED:
+            error = ExecutionError(code=reason, message=UNMET.get(reason, reason))
+        return ended_from_outside(
+            job_id, slot, run, status=status, reason=reason, now=now, write_id=write_id, error=error
+        )
     return ended_from_outside(
         job_id,
         slot,
@@ -230,7 +248,10 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
         return Drop("NOT_MINE")
     instant = int(now)
     if execution.final:
-        row = replace(without_run(job, slot), last_run=_last_run(execution, now=instant))
+        last = _last_run(execution, now=instant)
+        if run.verdict is not None:
+            last = replace(last, reason=execution.reason)
+        row = replace(without_run(job, slot), last_run=last)
         if execution.status is ExecutionStatus.COMPLETED:
             row = replace(row, silence=broken(row.silence, at=int(execution.completed_at), next_due=row.next_due))
     else:

@@ -16,8 +16,10 @@ from functions.domain.decision import (
 )
 from functions.domain.ending import ended_from_outside, released
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
+from functions.domain.following import look_hint
 from functions.domain.ids import slot_id
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 LEASE_GRACE = 5
 """Seconds the sweep waits beyond a lease; owners stop as long before it."""
@@ -65,17 +67,21 @@ def decide_visit(  # noqa: PLR0911 - a line a decision
         for hint in waiting_hints(job)
         if hint.due_at <= now and hint not in sent and not _waits_for_others(job, hint.slot_id)
     )
+    looks = job.look_due is not None and job.look_due <= now and look_hint(instant) not in sent
     early = job.attention_at is not None and job.attention_at > now  # the index lags: its back-off is not over
-    if due and (early or not feeding):
+    if (due or looks) and (early or not feeding):
         return Drop("WATCHED" if early else "BACKLOG")
     if due and job.wakes >= MAX_WAKES:
         return Quarantine(tuple((hint.slot_id, _run_of(job, hint.slot_id)) for hint in due))
     row = _looked(job, instant) if feeding else job
-    if due:
-        wait = min(WAKE_BACKOFF * 2**job.wakes, WAKE_BACKOFF_MAX)
-        rest = _bound_of_what_is_not_due(row, {hint.slot_id for hint in due}, instant)
-        at = instant + wait if rest is None else min(instant + wait, rest)
-        return Write(job=replace(row, attention_at=at, wakes=job.wakes + 1), reason="WOKEN", hints=due)
+    if due or looks:
+        # A look that nobody makes is asked for again and again, and never counted: the job itself may be well.
+        wait = min(WAKE_BACKOFF * 2**job.wakes, WAKE_BACKOFF_MAX) if due else WAKE_BACKOFF
+        rest = replace(row, followed=None, upstream=None) if looks else row
+        bound = _bound_of_what_is_not_due(rest, {hint.slot_id for hint in due}, instant)
+        at = instant + wait if bound is None else min(instant + wait, bound)
+        hints = (*due, look_hint(instant)) if looks else due
+        return Write(job=replace(row, attention_at=at, wakes=job.wakes + bool(due)), reason="WOKEN", hints=hints)
     settled = replace(row, wakes=0, attention_at=row.bound(instant))
     if job.gap is not None and _only_the_gap(job, instant):
         return Write(job=with_attention(replace(job, gap=None, wakes=0), instant), reason="GAP", flush=job.gap)

@@ -22,9 +22,10 @@ from functions.domain.errors import ConflictError, NotFoundError, PreconditionFa
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import execution_id as attempt_id
 from functions.domain.ids import parse_execution_id
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
 from functions.domain.lean import has_lean_run, may_end_lean
 from functions.domain.path import PathKind, path_of
+from functions.domain.run import RunState
 from functions.domain.step import step_of
 from functions.usecases import concurrency
 from functions.usecases.executor import follow
@@ -189,6 +190,7 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
         for slot in decided.before.runs:
             _stop(services, decided.before, slot)
         concurrency.after_write(services, decided)
+        send(services, decided.job, decided.write.hints)
         cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
         return cleared.job if isinstance(cleared, Applied) else decided.job
     raise UnavailableError("The job changed while it was being cancelled: try again.")
@@ -261,7 +263,7 @@ def _stop(services: Services, job: Job, slot: str) -> None:
     if definition is None or run.state is not RunState.RUNNING:
         return
     if path_of(definition).kind is PathKind.STATE_MACHINE:
-        services.workflows.stop(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
+        services.machine.stop(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
 
 
 def _ended_already(execution: Execution | None, execution_id: str) -> Execution:

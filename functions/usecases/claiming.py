@@ -14,7 +14,8 @@ from functions.domain.decision import Drop, Due, Expired, Write
 from functions.domain.dispatch import worker_queue
 from functions.domain.errors import CorruptDefinitionError, NotFoundError, UnavailableError
 from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, RunState
 from functions.domain.worker import Worker
 from functions.usecases.claim_limits import Limits
 from functions.usecases.executor import expire, follow, unreadable_payload

@@ -19,7 +19,7 @@ from functions.domain.lean import decide_lean_end, fits_the_row, may_end_lean
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.path import PathKind, call_seconds, path_of
 from functions.domain.step import step_of
-from functions.usecases import circuits, concurrency
+from functions.usecases import circuits, concurrency, graph
 from functions.usecases.gates import Gates
 from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
@@ -42,7 +42,7 @@ class Handled:
     """Seconds from the instant the attempt was due to its start."""
 
 
-def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a line a decision
+def handle_hint(executor: Executor, hint: Hint) -> Handled:
     """Do what the hint names, if it is still due.
 
     Raises CorruptDefinitionError or UnavailableError, and whatever the platform raises: the message comes again.
@@ -50,6 +50,10 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:  # noqa: PLR0911 - a
     job = executor.jobs.get(hint.job_id)
     if job is None:
         return Handled("NO_SUCH_JOB")
+    return Handled(graph.look(executor, job)) if hint.is_look else _handle(executor, job, hint)
+
+
+def _handle(executor: Executor, job: Job, hint: Hint) -> Handled:
     gates = Gates(executor, hint)
     decision: Applied | Drop | Wait | Resend | Expired | Overdue = Drop("EARLY")
     for _ in range(_LOOKS):
@@ -109,7 +113,7 @@ def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
     """
     run, definition = job.runs[slot], job.defined
     try:
-        executor.workflows.start(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
+        executor.machine.start(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
     except UnavailableError:
         return None
     except NotStartedError as error:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from functions.domain import ids
 from functions.domain.retry import Uniform
+from functions.graph_ports import Dependents, Graphs, WorkflowStore
 from functions.ports import (
     Circuits,
     Clock,
     IdempotencyKeys,
     JobStore,
     JobTypes,
+    Machine,
     Owners,
     ProgressBoard,
     RetryConfigs,
@@ -22,7 +24,6 @@ from functions.ports import (
     Targets,
     Timetable,
     Workers,
-    Workflows,
 )
 
 
@@ -56,7 +57,10 @@ class Services(Polls):
     owners: Owners
     circuits: Circuits
     retry_configs: RetryConfigs
-    workflows: Workflows
+    machine: Machine
+    dependents: Dependents
+    graphs: Graphs
+    workflows: WorkflowStore
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
 
@@ -71,6 +75,7 @@ class Attempts(Engine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executor(Attempts):
-    """What starting an attempt needs besides."""
+    """What starting an attempt, and looking at graphs of jobs, needs besides."""
 
-    workflows: Workflows
+    machine: Machine
+    dependents: Dependents

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from functions.domain.decision import Due, Write
 from functions.domain.errors import LostRaceError, UnavailableError
+from functions.domain.following import in_its_graph, superseded_end
 from functions.domain.hint import Hint
 from functions.domain.job import Job
 from functions.domain.lean import decide_revoke, displaced
@@ -52,8 +53,12 @@ def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other])
         decision = decide(job, mark)
         if not isinstance(decision, Write):
             return decision
-        if (execution := displaced(job, decision.job)) is not None:
+        row, looks = in_its_graph(job, decision.job, now=int(engine.clock.now()))
+        decision = replace(decision, job=row, hints=(*decision.hints, *looks))
+        if (execution := displaced(job, row)) is not None:
             engine.history.record(execution)
+        if (end := superseded_end(job, row)) is not None:
+            engine.history.record_end(job.id, *end)
         if decision.flush is not None:
             engine.history.record_gap(job.id, decision.flush, now=engine.clock.now())
         try:

@@ -25,8 +25,8 @@ from tests.fakes import (
     FakeClock,
     FakeDeadLetters,
     FakeEventBus,
+    FakeMachine,
     FakeTimetable,
-    FakeWorkflows,
     InMemoryCircuits,
     InMemoryHistory,
     InMemoryIdempotencyKeys,
@@ -191,9 +191,9 @@ def timetable(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
 
 
 @pytest.fixture
-def workflows(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
+def machine(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
     if platform is None:
-        return FakeWorkflows(clock, faults=faults)
+        return FakeMachine(clock, faults=faults)
     return StateMachine(lambda: platform.states, arn=platform.machine, clock=clock)
 
 

@@ -16,7 +16,7 @@ KEY = "Storage/Key.Arn"
 STREAMS = {"Storage/Jobs.StreamArn", "Storage/Coordination.StreamArn"}
 RUN_QUEUES = {"Queues/RunHigh.Arn", "Queues/RunNormal.Arn", "Queues/RunLow.Arn"}
 SCHEDULES = "arn:<Partition>:scheduler:<Region>:<AccountId>:schedule/Hints/Group/*"
-EXECUTIONS_OF_THE_MACHINE = "arn:<Partition>:states:<Region>:<AccountId>:execution:Workflow/Attempts.Name:*"
+EXECUTIONS_OF_THE_MACHINE = "arn:<Partition>:states:<Region>:<AccountId>:execution:StateMachine/Attempts.Name:*"
 ALLOWED_QUEUES = "arn:<Partition>:sqs:<Region>:<AccountId>:gnomon-*"
 ALLOWED_FUNCTIONS = "arn:<Partition>:lambda:<Region>:<AccountId>:function:gnomon-*"
 ALLOWED_SECRETS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon-*"
@@ -77,7 +77,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "sqs:DeleteMessage": RUN_QUEUES,
         "sqs:GetQueueAttributes": RUN_QUEUES,
         "sqs:ChangeMessageVisibility": RUN_QUEUES,
-        "states:StartExecution": {"Workflow/Attempts"},
+        "states:StartExecution": {"StateMachine/Attempts"},
         **CALLING_TARGETS,
     },
     "Steps": {
@@ -177,7 +177,7 @@ def test_scheduler_may_send_hints_and_call_the_sweep(template: Template) -> None
 def test_there_are_no_other_roles_and_no_other_policies(template: Template) -> None:
     roles = template.of_type("AWS::IAM::Role")
 
-    others = {"Hints/Role", "MinuteSweep/Role", "Workflow/Role"}
+    others = {"Hints/Role", "MinuteSweep/Role", "StateMachine/Role"}
     assert set(roles) == {*(f"Functions/{name}/Role" for name in FUNCTIONS), *others}
     for role in roles.values():
         assert not role.get("ManagedPolicyArns")

@@ -13,8 +13,8 @@ from functions.domain.timing import OneTimeSchedule, route
 from tests.fakes import (
     Delivery,
     FakeClock,
+    FakeMachine,
     FakeTimetable,
-    FakeWorkflows,
     InMemoryCircuits,
     InMemoryHistory,
     InMemoryJobs,
@@ -222,7 +222,7 @@ class SimTimetable(FakeTimetable):
         return OTHERS if self._world.is_on("flood") else 0
 
 
-class SimWorkflows(FakeWorkflows):
+class SimMachine(FakeMachine):
     """What is started becomes an event of the world."""
 
     def __init__(self, world: World) -> None:

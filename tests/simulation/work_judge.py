@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from functions.domain.claims import Holder
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.ids import execution_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import ActiveRun, RunState
 from tests.simulation.life import Violation
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from tests.fakes import (
     InMemoryWorkers,
 )
 from tests.faults import Crash
+from tests.graph_fakes import InMemoryDependents, InMemoryWorkflows
 from tests.machine import walk
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
 from tests.simulation.kinds import TYPES
@@ -34,10 +35,10 @@ from tests.simulation.ports import (
     SimCircuits,
     SimHistory,
     SimJobs,
+    SimMachine,
     SimSlots,
     SimTargets,
     SimTimetable,
-    SimWorkflows,
     StepFaults,
 )
 from tests.simulation.scheduler import Scheduler
@@ -87,7 +88,9 @@ class World:
         self.types = FakeJobTypes(self.retry_configs)
         for name, config in TYPES.items():
             self.types.put(name, **config)
-        self.workflows = SimWorkflows(self)
+        self.machine = SimMachine(self)
+        self.dependents = InMemoryDependents()
+        self.workflows = InMemoryWorkflows()
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
         self.trace: Callable[[str], None] | None = None
@@ -252,9 +255,9 @@ class World:
             self.note(f"{actor.key}: {' '.join(states)}")
 
         def begin() -> None:
-            if step.execution_name in self.workflows.running:
+            if step.execution_name in self.machine.running:
                 self.run(actor, work)
-                self.workflows.ended(step)
+                self.machine.ended(step)
 
         self.scheduler.after(actor.choose.uniform(0.05, 1.0), begin)
 
@@ -276,8 +279,9 @@ class World:
             **self.engine_ports(actor),
             targets=SimTargets(self),
             uniform=actor.choose.uniform,
-            workflows=self.workflows,
+            machine=self.machine,
             circuits=self.circuits,
+            dependents=self.dependents,
         )
 
     def services(self, actor: Actor) -> Services:
@@ -288,8 +292,11 @@ class World:
             workers=self.workers,
             progress=InMemoryProgress(),
             retry_configs=self.retry_configs,
-            workflows=self.workflows,
+            machine=self.machine,
             circuits=self.circuits,
+            dependents=self.dependents,
+            graphs=self.jobs.graphs,
+            workflows=self.workflows,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )

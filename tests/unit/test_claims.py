@@ -24,8 +24,9 @@ from functions.domain.ending import decide_end, judge
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import ExecutionKey, slot_id
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.jobs import Run
 from tests.driver import middle
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_job, make_run
