@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from functions.domain.caller import Caller, Role
-from functions.domain.decision import Due
 from functions.domain.errors import (
     ConflictError,
     ForbiddenError,
@@ -326,7 +325,7 @@ class TestNaming:
         driver.run_until(NOW + 125)
         approve(driver, job, run=run_id(job.id, slot_id(NOW + 120)))
         driver.run(2)
-        with pytest.raises(ConflictError, match="has ended.*was approved by boss"):
+        with pytest.raises(ConflictError, match=r"has ended.*was approved by boss"):
             reject(driver, job, run=first)
 
 
