@@ -6,15 +6,15 @@ from collections import Counter
 from typing import Any
 
 from functions.domain.execution import ExecutionError, ExecutionStatus
-from functions.domain.job import Job, JobStatus
+from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.domain.run import Outcome
 from tests.driver import Driver
 from tests.factories import NOW
 
 REFUSED = TargetAnswer(
     status=ExecutionStatus.FAILED, error=ExecutionError(code="HTTP_400", message="no"), retryable=False
 )
+BUSY = TargetAnswer(status=ExecutionStatus.FAILED, error=ExecutionError(code="HTTP_503", message="not now"))
 ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
 DAY = 86_400
 
@@ -28,6 +28,8 @@ class Graph:
         self.ids: dict[str, str] = {}
         self.fails: set[str] = set()
         """Names of jobs whose attempts fail for good, as long as they are in here."""
+        self.retries: dict[str, int] = {}
+        """Attempts by name that fail, and are to be retried."""
         self.results: dict[str, str] = {}
         self.world.targets.answers = [self._answer]
 
@@ -35,6 +37,9 @@ class Graph:
         name = self.name_of(invocation.job_id)
         if name in self.fails:
             return REFUSED
+        if self.retries.get(name):
+            self.retries[name] -= 1
+            return BUSY
         return TargetAnswer(status=ExecutionStatus.COMPLETED, result=self.results.get(name, "null"))
 
     def name_of(self, job_id: str) -> str:
@@ -61,6 +66,11 @@ class Graph:
         """Until `instant` seconds after the beginning."""
         self.driver.run_until(NOW + instant)
 
+    def leap_to(self, instant: float) -> None:
+        """So long nothing runs and nobody looks."""
+        self.driver.leap_to(NOW + instant)
+        self.driver.run(1)
+
     @property
     def calls(self) -> Counter[str]:
         """Attempts by name."""
@@ -74,10 +84,10 @@ class Graph:
         final = [one for one in self.driver.executions(self.ids[name]) if one.final]
         return [(one.status.value, None if one.started_at else one.reason) for one in final]
 
+    def runs(self, name: str) -> int:
+        """How many runs of it came to an attempt."""
+        return len({one.slot_id for one in self.driver.executions(self.ids[name]) if one.started_at})
+
     def at_rest(self, *names: str) -> bool:
         """Whether nobody has to look at any of these any more."""
         return all(self.row(name).attention_at is None for name in names)
-
-
-def ended(job: Job) -> tuple[JobStatus, Outcome | None]:
-    return job.status, None if job.last_run is None else job.last_run.outcome
