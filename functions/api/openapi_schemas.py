@@ -18,7 +18,8 @@ from functions.api.schemas import (
 from functions.api.schemas_work import CompleteBody, FailBody, HeartbeatBody, PollBody, ProgressBody, WorkerBody
 from functions.domain.circuit import CircuitState
 from functions.domain.execution import ExecutionStatus
-from functions.domain.job import JobStatus, Outcome, SkipReason
+from functions.domain.job import JobStatus, SkipReason
+from functions.domain.run import Outcome
 from functions.domain.worker import WorkerStatus
 
 Schema = dict[str, Any]

@@ -8,16 +8,17 @@ from functions.api.body import compact
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.ids import execution_id, run_id, slot_id, slot_instant
 from functions.domain.instants import rfc3339
-from functions.domain.job import RunState
+from functions.domain.run import RunState
 from functions.domain.target import masked_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from functions.domain.circuit import Circuit
-    from functions.domain.job import ActiveRun, Job
+    from functions.domain.job import Job
     from functions.domain.job_type import StoredTypeConfig
     from functions.domain.progress import Progress
+    from functions.domain.run import ActiveRun
     from functions.ports import Page
     from functions.usecases.history import ActiveExecution, HistoryEntry
 

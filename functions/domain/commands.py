@@ -27,7 +27,7 @@ from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import MAX_ATTEMPTS
-from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason, Upstream
+from functions.domain.job import Gap, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
 from functions.domain.rescheduling import (
     first_slot,
@@ -36,6 +36,7 @@ from functions.domain.rescheduling import (
     rescheduled,
     reschedules,
 )
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 
 def new_job(

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from functions.domain.ids import slot_id
-from functions.domain.job import ActiveRun, Gap, Job, RunState, SkipReason
+from functions.domain.job import Gap, Job, SkipReason
+from functions.domain.run import ActiveRun, RunState
 from functions.domain.schedule import Schedule
 
 

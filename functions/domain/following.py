@@ -10,7 +10,8 @@ from dataclasses import replace
 from functions.domain.decision import Due, attention_no_later
 from functions.domain.hint import LOOK_SLOT
 from functions.domain.ids import dependent_slot_id, slot_id
-from functions.domain.job import Followed, Job, LastRun, Outcome
+from functions.domain.job import Followed, Job
+from functions.domain.run import LastRun, Outcome
 
 
 def in_its_graph(before: Job, after: Job, *, now: int) -> tuple[Job, tuple[Due, ...]]:

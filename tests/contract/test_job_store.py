@@ -10,7 +10,8 @@ import pytest
 
 from functions.domain.definition import Priority
 from functions.domain.errors import InvalidFieldError, JobExistsError, LostRaceError
-from functions.domain.job import Gap, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, SkipReason
+from functions.domain.run import LastRun, Outcome, RunState
 from tests.contract.conftest import at_once
 from tests.factories import NOW, make_definition, make_job, make_run, new_id
 from tests.faults import Crash

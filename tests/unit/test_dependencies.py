@@ -51,7 +51,7 @@ def test_parents_are_flagged_then_edged_then_read_in_the_order_given(api: Api) -
 def test_a_parent_that_is_none_is_refused_before_anything_is_written(api: Api, kind: str) -> None:
     good, child = stored(api), new_id()
     bad = {
-        "unknown": lambda: new_id(),
+        "unknown": new_id,
         "foreign": lambda: stored(api, owner="team-b").id,
         "deleted": lambda: stored(api, deleted_at=NOW, cancelled=True, next_slot=None).id,
         "itself": lambda: child,
