@@ -45,7 +45,9 @@ def mermaid_text(members: Sequence[Member]) -> str:
             lines.append(f'  {nodes[edge.parent_id]}(["{edge.parent_id}"])')
     lines += [f"  {nodes[edge.parent_id]} {_arrow(edge)} {nodes[_id(edge, members)]}" for edge in edges]
     statuses = sorted({member.status for member in members})
-    lines += [f"  classDef {status.lower()} fill:{_COLOURS[status]},stroke:#374151,color:#111827" for status in statuses]
+    lines += [
+        f"  classDef {status.lower()} fill:{_COLOURS[status]},stroke:#374151,color:#111827" for status in statuses
+    ]
     return "\n".join(lines) + "\n"
 
 

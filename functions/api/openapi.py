@@ -8,7 +8,8 @@ from typing import Any
 
 from functions.api.openapi_operation import Operation
 from functions.api.openapi_operations import OPERATIONS
-from functions.api.openapi_schemas import (
+from functions.api.openapi_schemas import schemas
+from functions.api.openapi_shapes import (
     CIRCUIT_KEY,
     EXECUTION_ID,
     JOB_ID,
@@ -17,7 +18,6 @@ from functions.api.openapi_schemas import (
     WORKFLOW_ID,
     Schema,
     ref,
-    schemas,
 )
 from functions.api.problems import FAULT, PROBLEMS
 from functions.api.request import JSON_TYPE

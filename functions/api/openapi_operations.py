@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from functions.api.openapi_operation import CURSOR, KEY, LIMIT, Operation, parameter
-from functions.api.openapi_schemas import INSTANT, JOB_ID, Schema
+from functions.api.openapi_shapes import INSTANT, JOB_ID, Schema
 from functions.api.openapi_work import WORK
 from functions.api.openapi_workflows import WORKFLOWS
 from functions.api.request import JSON_TYPE, MERGE_PATCH_TYPE
@@ -39,6 +39,8 @@ _IF_MATCH = parameter(
 _IF_NONE_MATCH = parameter(
     "header", "If-None-Match", {"type": "string"}, "Answer 304 if the job's ETag is still this one."
 )
+
+
 def _action(summary: str, *parameters: Schema, body: str = "NoFields") -> Operation:
     return Operation(
         tag="jobs",

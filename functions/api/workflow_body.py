@@ -1,4 +1,4 @@
-"""From a workflow's JSON to the draft of it: local names, cycles, and each job's body with ids in the place of names."""
+"""From a workflow's JSON to the draft of it: local names, cycles, and each job's body with ids instead of names."""
 
 from __future__ import annotations
 
@@ -119,6 +119,7 @@ def _local_edges(jobs: Mapping[str, Any]) -> Iterator[tuple[str, int, Any]]:
 
 
 def _wrong_edges(jobs: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    seen = set()
     for name, index, parent in _local_edges(jobs):
         field = f"jobs.{name}.dependsOn[{index}].job"
         if "jobId" in jobs[name]["dependsOn"][index]:
@@ -127,6 +128,10 @@ def _wrong_edges(jobs: Mapping[str, Any]) -> Iterator[FieldProblem]:
             yield FieldProblem(field, f"{shown(parent)} is none of the {len(jobs)} jobs of this workflow")
         elif parent == name:
             yield FieldProblem(field, f"{shown(parent)} is the job itself: no job can depend on itself")
+        elif (name, parent) in seen:
+            yield FieldProblem(field, f"{shown(parent)} is there already: name each job once")
+        else:
+            seen.add((name, parent))
 
 
 def _must_have_no_cycle(jobs: Mapping[str, Any]) -> None:

@@ -13,7 +13,8 @@ from graphlib import CycleError, TopologicalSorter
 from functions.domain.definition import Definition
 from functions.domain.dependence import Dependency, Join
 from functions.domain.ids import slot_instant
-from functions.domain.job import APPROVAL, Job, JobStatus, LastRun, Outcome, RunState
+from functions.domain.job import Job, JobStatus
+from functions.domain.run import APPROVAL, LastRun, Outcome, RunState
 from functions.domain.upstream import parent_of
 
 MAX_JOBS = 100

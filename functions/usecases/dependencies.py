@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from functions.domain.decision import Drop, Write
+from functions.domain.decision import Drop, Write, with_attention
 from functions.domain.definition import Definition
 from functions.domain.dependence import Dependency
 from functions.domain.errors import InvalidFieldError
@@ -29,6 +29,18 @@ _PARALLEL = 16
 NONE_KNOWN: Mapping[str, Parent] = MappingProxyType({})
 
 T = TypeVar("T")
+
+
+def connected(services: Services, job: Job, *, now: float) -> Job:
+    """The row of a new job, with its parents followed where it has any: what is done last before the row is put.
+
+    Raises InvalidFieldError as `followed_parents` does.
+    """
+    definition = job.defined
+    if not definition.depends_on:
+        return job
+    upstream = begin(services, job.owner, job.id, definition, now=now)
+    return with_attention(replace(job, upstream=upstream), int(now))
 
 
 def begin(

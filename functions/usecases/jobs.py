@@ -9,7 +9,6 @@ from typing import Any
 from functions.domain.caller import Caller, Role
 from functions.domain.commands import armed_hints, decide_change, new_job
 from functions.domain.cursor import read_cursor, write_cursor
-from functions.domain.decision import waiting_hints
 from functions.domain.definition import Definition
 from functions.domain.errors import (
     ForbiddenError,
@@ -18,9 +17,11 @@ from functions.domain.errors import (
     NotFoundError,
     PreconditionFailedError,
 )
+from functions.domain.following import first_hints
 from functions.domain.hint import Hint
 from functions.domain.job import Job, JobStatus
 from functions.ports import Page
+from functions.usecases.dependencies import connected
 from functions.usecases.services import Services
 from functions.usecases.writing import Applied, apply, send
 
@@ -102,12 +103,20 @@ def create_job(
         job_id, replayed = claim.ids[0], claim.replayed
         if replayed:
             job = drafted(services, caller, draft, job_id=job_id, now=now)
+        if replayed and job.defined.depends_on and services.jobs.get(job_id, with_definition=False) is not None:
+            return Created(read_job(services, caller, job_id), replayed=True)
+    try:
+        job = connected(services, job, now=now)
+    except InvalidFieldError:
+        if key is not None and not replayed:
+            services.idempotency.release(key.scope, key.key, claim)
+        raise
     services.owners.register(caller.owner)
     try:
         job = services.jobs.create(job)
     except JobExistsError:
         return Created(read_job(services, caller, job_id), replayed=True)
-    send(services, job, waiting_hints(job))
+    send(services, job, first_hints(job))
     return Created(job, replayed)
 
 

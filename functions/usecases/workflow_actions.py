@@ -41,9 +41,7 @@ def cancel_workflow(services: Services, caller: Caller, workflow_id: str) -> See
     return read_workflow(services, caller, workflow_id)
 
 
-def retry_workflow(
-    services: Services, caller: Caller, workflow_id: str, *, key: IdempotencyKey | None = None
-) -> Seen:
+def retry_workflow(services: Services, caller: Caller, workflow_id: str, *, key: IdempotencyKey | None = None) -> Seen:
     """Retry each job whose own attempts failed for good; those after them run again as their parents end anew.
 
     With a key the same request again retries no job twice, and none that failed since. Raises NotFoundError,
