@@ -290,7 +290,7 @@ def critical_path(members: Sequence[Member], *, now: float) -> tuple[Span, ...]:
     if not until:
         return ()
     chains = {name: _chain(name, by_name, parents, until) for name, end in until.items() if end == max(until.values())}
-    longest = max(chains.values(), key=lambda chain: sum(span.seconds for span in chain))
+    longest = max(chains.values(), key=lambda chain: (sum(span.seconds for span in chain), len(chain)))
     return tuple(longest)
 
 

@@ -37,7 +37,9 @@ from functions.usecases.services import Services
 from functions.usecases.workflow_reading import Seen, rows_of, seen_of
 from functions.usecases.writing import send_all
 
-_PARALLEL = 16
+_CHECKS, _CHILDREN = 16, 4
+"""Jobs whose targets are checked, and whose edges are put, at the same time; each child's edges are put side by side
+as it is."""
 _REFUSALS = (InvalidFieldError, InvalidRequestError, PayloadTooLargeError, ForbiddenError)
 
 
@@ -152,7 +154,7 @@ class _Making:
             with field_of(name):
                 check(drafts[name])
 
-        with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
+        with ThreadPoolExecutor(max_workers=_CHECKS) as pool:
             for _ in pool.map(one, self.draft.jobs):
                 pass
 
@@ -193,7 +195,7 @@ class _Making:
                 )
             known[self.ids[name]] = Parent(over=False, once=runs_once(definition, parents))
 
-        with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
+        with ThreadPoolExecutor(max_workers=_CHILDREN) as pool:
             for generation in generations(local):
                 for _ in pool.map(edges, generation):
                     pass
