@@ -46,6 +46,8 @@ class Played:
     def __init__(self, faults: Faults | None = None) -> None:
         self.world = World(clock=FakeClock(NOW), faults=faults or Faults())
         self.api = Api(self.world)
+        self.other = Api(self.world)
+        """Another process of the API."""
         self.driver = Driver(self.world)
         self.failing: set[str] = set()
         """Names of jobs whose target fails."""

@@ -121,8 +121,14 @@ class Member:
 
     @property
     def ready_at(self) -> int | None:
-        """When the run that `slot` names was due: by its schedule, or since all that it depends on had ended."""
-        return None if self.slot is None else slot_instant(self.slot)
+        """When the run that `slot` names was due: by its schedule, or since all that it depends on had ended.
+
+        One that was cancelled before its time was never due: its own end.
+        """
+        if self.slot is None:
+            return None
+        due = slot_instant(self.slot)
+        return due if self.ended_at is None else min(due, self.ended_at)
 
     @property
     def started_at(self) -> float | None:
@@ -285,7 +291,7 @@ def critical_path(members: Sequence[Member], *, now: float) -> tuple[Span, ...]:
     until = {
         member.name: int(now) if member.ended_at is None else member.ended_at
         for member in members
-        if member.ready_at is not None and member.ready_at <= now
+        if member.ready_at is not None and (member.ended_at is not None or member.ready_at <= now)
     }
     if not until:
         return ()
