@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from functions.domain.condition import check_expression
+from functions.domain.condition import check
 from functions.domain.errors import InvalidFieldError
 
 MAX_PARENTS = 1_000
@@ -115,7 +115,7 @@ def check_dependencies(document: Mapping[str, Any]) -> None:
                 f"dependsOn[{index}].jobId", f"{one['jobId']} is in dependsOn[{first}] already: name each job once."
             )
         if one.get("when") is not None:
-            check_expression(one["when"], f"dependsOn[{index}].when")
+            check(one["when"], f"dependsOn[{index}].when")
 
 
 def _check_without(document: Mapping[str, Any]) -> None:
