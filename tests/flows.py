@@ -57,6 +57,8 @@ class Flow:
     """Final statuses of the manual runs."""
     dependent: tuple[str, ...] = ()
     """Final statuses of the runs that were made for those of other jobs, oldest first."""
+    begins: int = 0
+    """Seconds after the end of its parent's run at which the job begins to depend on it."""
 
     after_a_death: str = ""
     """Another status a slot may end with when something died: its run was still active when the job was cancelled."""
@@ -425,12 +427,12 @@ FLOWS = [
     ),
     Flow("misfire-skip", outage("skip", 1), JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 180: SKIPPED, 240: DONE}),
     Flow("child", child_of_a_one_time_job, JobStatus.COMPLETED, dependent=(DONE,)),
-    Flow("child-of-a-job-that-is-over", child_that_comes_late, JobStatus.COMPLETED, dependent=(DONE,)),
+    Flow("child-of-a-job-that-is-over", child_that_comes_late, JobStatus.COMPLETED, dependent=(DONE,), begins=SETTLE),
     Flow("diamond", diamond, JobStatus.COMPLETED, dependent=(DONE,)),
     Flow("child-of-a-failing-job", child_of_a_failing_job, JobStatus.SKIPPED, dependent=(SKIPPED,)),
     Flow("child-of-a-recurring-job", child_of_a_recurring_job, JobStatus.COMPLETED, dependent=(DONE, DONE)),
     Flow("child-of-a-cancelled-job", child_of_a_cancelled_job, JobStatus.FAILED, dependent=(DEAD,)),
-    Flow("given-parents", given_parents, JobStatus.COMPLETED, dependent=(DONE,)),
+    Flow("given-parents", given_parents, JobStatus.COMPLETED, dependent=(DONE,), begins=SETTLE),
     Flow("misfire-run-all", outage("run_all", 4), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE, 240: DONE}),
 ]
 
@@ -535,6 +537,6 @@ def check_repaired(driver: Driver, flow: Flow, job_id: str, *, starts: dict[int,
     assert len(manual) == len(flow.manual), where
     assert dependent == flow.dependent, where
     for slot, late in dependent_lateness(driver, job_id).items():
-        assert 0 <= late <= PROMISE, f"{where}: slot {slot} started {late} s late"
+        assert 0 <= late <= flow.begins + PROMISE, f"{where}: slot {slot} started {late} s late"
     for slot, late in scheduled_lateness(driver, job_id).items():
         assert 0 <= late <= starts.get(slot, 0) + PROMISE, f"{where}: slot {slot} started {late} s late"
