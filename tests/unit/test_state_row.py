@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from functions.domain.errors import GnomonError
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
-from functions.domain.ids import is_scheduled, slot_id
+from functions.domain.ids import is_scheduled, run_id, slot_id
 from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
-from functions.domain.run import HINT_SLACK, Outcome, RunState
+from functions.domain.run import HINT_SLACK, Decision, Outcome, RunState
 from functions.domain.visit import WAKE_BACKOFF_MAX
 from functions.usecases.actions import (
     cancel_execution,
@@ -28,6 +28,7 @@ from functions.usecases.actions import (
     resume_job,
     retry_job,
 )
+from functions.usecases.approvals import Verdict, decide_run
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, Driver
 from tests.factories import NOW, make_document
@@ -79,7 +80,7 @@ def check_row(driver: Driver, row: Job) -> None:
         if run.state is RunState.WAITING and run.attempt > 0:
             past = world.history.get(row.id, slot, run.attempt)
             assert past is not None, "an attempt is in history before the next one waits"
-            if not run.manual and row.brake_count < 300:
+            if not (run.manual or run.at_gate or run.approval) and row.brake_count < 300:
                 assert run.due_at == past.next_retry_at
         if run.state is RunState.RUNNING and run.attempt > 1:
             assert world.history.get(row.id, slot, run.attempt - 1) is not None
@@ -166,6 +167,11 @@ DEPENDENCIES: list[dict[str, Any]] = [
     for policy in ("skip", "fail", "run")
     for join in ("all", "any")
 ]
+GATES: list[dict[str, Any]] = [
+    *({},) * 4,
+    {"approval": {"role": "admin", "timeoutSeconds": 60, "fourEyes": False}},
+    {"approval": {"role": "admin", "timeoutSeconds": 300, "onTimeout": "approve", "fourEyes": False}},
+]
 ALARMS: list[dict[str, Any]] = [{}, {"alertAfterSeconds": 60}, {"alertAfterSeconds": 300}]
 
 
@@ -180,7 +186,7 @@ class Story:
         self.world.faults.on_step = self.after
         self.rows: dict[str, Job] = {}
         self.began = self.world.clock.now()
-        document = choose.choice(SCHEDULES) | choose.choice(POLICIES) | choose.choice(ALARMS)
+        document = choose.choice(SCHEDULES) | self.policies()
         self.job = self.driver.create(**document, enabled=choose.random() > 0.1)
         self.jobs = [self.job.id]
         self.nested = 0
@@ -192,9 +198,12 @@ class Story:
         words = self.choose.choice(DEPENDENCIES)
         parents = self.choose.choices(self.jobs, k=self.choose.choice([1, 1, 2]))
         depends_on = [{"jobId": one, "on": words["on"]} for one in dict.fromkeys(parents)]
-        policy = {**self.choose.choice(POLICIES), "misfirePolicy": None}
         kept = {name: words[name] for name in ("onUpstreamFailure", "join")}
-        return {"schedule": None, "dependsOn": depends_on, **policy, **kept, **self.choose.choice(ALARMS)}
+        return {"schedule": None, "dependsOn": depends_on, **kept, **self.policies(), "misfirePolicy": None}
+
+    def policies(self) -> dict[str, Any]:
+        drawn = [self.choose.choice(some) for some in (POLICIES, ALARMS, GATES)]
+        return {name: value for words in drawn for name, value in words.items()}
 
     @property
     def one(self) -> str:
@@ -265,7 +274,9 @@ class Story:
 
     def request(self) -> None:
         requests = [self.pause, self.resume, self.resume, self.patch, self.tag, self.execute, self.retry]
-        requests += [self.cancel_execution] + ([self.cancel] if self.choose.random() < 0.2 else [])
+        requests += [self.decide, self.decide, self.cancel_execution] + (
+            [self.cancel] if self.choose.random() < 0.2 else []
+        )
         requests += [self.delete] if self.choose.random() < 0.1 else []
         self.choose.choice(requests)()
 
@@ -276,7 +287,7 @@ class Story:
         resume_job(self.driver.services, ADMIN, self.one)
 
     def patch(self) -> None:
-        words = self.choose.choice(SCHEDULES) | self.choose.choice(POLICIES) | self.choose.choice(ALARMS)
+        words = self.choose.choice(SCHEDULES) | self.policies()
         if len(self.jobs) > 1 and self.choose.random() < 0.5:
             words = self.dependent()
         document = make_document(**words)
@@ -303,6 +314,15 @@ class Story:
             attempt = run.attempt + (run.state is not RunState.RUNNING)
             cancel_execution(self.driver.services, ADMIN, f"{job_id}-{slot}-{attempt:04d}")
             break
+
+    def decide(self) -> None:
+        job_id = self.one
+        for slot, run in self.driver.row(job_id).runs.items():
+            if run.at_gate:
+                decision = self.choose.choice(list(Decision))
+                verdict = Verdict(decision=decision, run=run_id(job_id, slot))
+                decide_run(self.driver.services, ADMIN, job_id, verdict)
+                break
 
     def cancel(self) -> None:
         cancel_job(self.driver.services, ADMIN, self.one)
@@ -346,7 +366,7 @@ def test_after_any_story_every_due_slot_gets_its_outcome(seed: int, steps: int) 
         row = driver.row(one)
         for slot, run in row.runs.items():
             assert (run.lease_expires_at or run.due_at or now) >= now - 200, f"{slot} is stuck: {run}"
-        if row.next_due is not None and not row.paused:
+        if row.next_due is not None and not row.paused and not row.next_waits:
             assert row.next_due >= now - 200, "the next slot is long due"
         if row.last_run is not None and not row.cancelled:
             assert row.last_run.outcome in tuple(Outcome)
