@@ -80,7 +80,7 @@ def check_row(driver: Driver, row: Job) -> None:
         if run.state is RunState.WAITING and run.attempt > 0:
             past = world.history.get(row.id, slot, run.attempt)
             assert past is not None, "an attempt is in history before the next one waits"
-            if not (run.manual or run.at_gate or run.approval) and row.brake_count < 300:
+            if not (run.manual or run.deferred_for or run.approval) and row.brake_count < 300:
                 assert run.due_at == past.next_retry_at
         if run.state is RunState.RUNNING and run.attempt > 1:
             assert world.history.get(row.id, slot, run.attempt - 1) is not None
