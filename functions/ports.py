@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from functions.domain.definition import Priority
     from functions.domain.execution import Execution, SkippedSlots
     from functions.domain.hint import Hint
-    from functions.domain.job import Gap, Job, LastRun
+    from functions.domain.job import Gap, Job
     from functions.domain.job_type import StoredTypeConfig, TypeConfig
     from functions.domain.outcome import Invocation, TargetAnswer
     from functions.domain.progress import Progress
+    from functions.domain.run import LastRun
     from functions.domain.step import Step
     from functions.domain.worker import Worker
 

@@ -98,6 +98,8 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         *_USE_SLOTS,
         _USE_TABLES_KEY,
         _SEND_HINTS,
+        _ARM,
+        _PASS_ROLE,
     ),
     "executor": (
         Grant(

@@ -146,7 +146,8 @@ class GnomonStack(Stack):
             self.state_machine.executions_arn,
             reason="Executions are made at run time, one for each attempt, of this state machine only.",
         )
-        for each in (self.functions.api, self.functions.executor, self.functions.steps, self.functions.sweep):
+        functions = self.functions
+        for each in (functions.api, functions.poll, functions.executor, functions.steps, functions.sweep):
             acknowledge_wildcards(
                 each.role,
                 self.hints.schedules_arn,

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
     from functions.domain.definition import Definition, Priority
     from functions.domain.hint import Hint
-    from functions.domain.job import Gap, Job, LastRun
+    from functions.domain.job import Gap, Job
+    from functions.domain.run import LastRun
     from functions.domain.step import Step
     from functions.domain.worker import Worker
 

@@ -10,8 +10,9 @@ from typing import Any
 from functions.domain.errors import GnomonError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.ids import is_manual, slot_id, slot_instant
-from functions.domain.job import JobStatus, RunState
+from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.usecases.actions import (
     cancel_execution,
     cancel_job,

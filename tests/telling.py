@@ -11,7 +11,8 @@ from functions.adapters.dynamodb_keys import state_key
 from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, events_of, in_history
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.ids import execution_id, parse_execution_id
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import RunState
 
 FAILURES = (EventType.FAILED, EventType.PERMANENTLY_FAILED)
 ENDS = (*FAILURES, EventType.COMPLETED, EventType.RUN_CANCELLED)

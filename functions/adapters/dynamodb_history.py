@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from functions.domain.job import Gap, LastRun
+    from functions.domain.job import Gap
+    from functions.domain.run import LastRun
 
 
 logger = logging.getLogger(__name__)

@@ -6,8 +6,9 @@ from functions.domain.circuit import Circuit, CircuitPolicy, look_again_at
 from functions.domain.decision import Deferral, Expired
 from functions.domain.dispatch import CLOCK_SKEW
 from functions.domain.ids import is_scheduled, slot_instant
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
 from functions.domain.retry import Uniform
+from functions.domain.run import RunState
 
 REASON = "CIRCUIT_OPEN"
 LONGEST = 86_400

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from functions.domain.decision import Write, with_run
 from functions.domain.definition import Priority
 from functions.domain.ids import execution_id, is_scheduled, parse_execution_id, slot_instant
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, RunState
 
 GRANT_SECONDS = 60
 """How long a slot is kept for a waiting run whose hint is under way; then it may be given to another."""

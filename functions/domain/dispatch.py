@@ -24,7 +24,8 @@ from functions.domain.decision import (
 from functions.domain.definition import Completion, Definition, MisfirePolicy, OverlapPolicy
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id, slot_instant
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Job, SkipReason
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 CLOCK_SKEW = 2
 """Seconds by which clocks of two functions may differ: a hint so early waits instead of being sent again."""
@@ -78,18 +79,18 @@ def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, de
     if deferral is not None:
         return _wait_on(job, hint.slot_id, run, deferral, now=now)
     row = started(job, hint.slot_id, run, job.defined, now=now, write_id=write_id)
-    return Write(job=row, reason="STARTED", hints=_deadline_hint(row, hint.slot_id), starts=hint.slot_id)
+    return Write(job=row, reason="STARTED", hints=deadline_hint(row, hint.slot_id), starts=hint.slot_id)
 
 
 def _time_out(job: Job, hint: Hint, run: ActiveRun, now: float) -> Decision:
     """The hint for a running attempt is that of its deadline, or a copy of the one that started it."""
-    if hint.attempt != run.attempt or run.deadline_at is None or run.worker_id is not None:
+    if hint.attempt != run.attempt or run.deadline_at is None:
         return Drop("NOT_WAITING")
     return _early(run.deadline_at, now) or Overdue(hint.slot_id, job)
 
 
-def _deadline_hint(row: Job, slot: str) -> tuple[Due, ...]:
-    """The hint by which an attempt that waits for its callback times out."""
+def deadline_hint(row: Job, slot: str) -> tuple[Due, ...]:
+    """The hint by which an attempt that waits for a report, a worker's or a callback, times out."""
     run = row.runs[slot]
     return () if run.deadline_at is None else (Due(slot, run.attempt, run.deadline_at),)
 
@@ -183,7 +184,7 @@ def _begin(
         row, due = _defer(job, slot_id(slot), run, deferral, now=now)
         return Write(job=row, reason=deferral.reason, flush=flush, hints=(*next_hint(row), *due))
     row = started(job, slot_id(slot), run, definition, now=now, write_id=write_id)
-    hints = (*next_hint(row), *_deadline_hint(row, slot_id(slot)))
+    hints = (*next_hint(row), *deadline_hint(row, slot_id(slot)))
     return Write(job=row, reason="STARTED", flush=flush, hints=hints, starts=slot_id(slot))
 
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 from functions.domain.decision import Drop, Due, Write, next_hint, waiting_hints, with_attention, with_run, without_run
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import MAX_ATTEMPTS, slot_instant
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import POISON_AT, Failure, RetryDecision, RetryPolicy, Uniform
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 from functions.domain.silence import broken
 from functions.domain.upstream import UNMET
 

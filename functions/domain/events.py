@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import execution_id, is_manual, run_id, slot_id, slot_instant
-from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState
+from functions.domain.job import Gap, Job
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 LOST = "WORKER_LOST"
 

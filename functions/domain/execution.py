@@ -6,7 +6,8 @@ import enum
 from dataclasses import dataclass
 
 from functions.domain.ids import execution_id, run_id
-from functions.domain.job import Approval, SkipReason
+from functions.domain.job import SkipReason
+from functions.domain.run import Approval
 
 
 class ExecutionStatus(enum.StrEnum):

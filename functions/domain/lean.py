@@ -13,8 +13,9 @@ from functions.domain.definition import Completion, Definition
 from functions.domain.ending import decide_end
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import is_scheduled
-from functions.domain.job import Job, LastRun, Outcome, RunState
+from functions.domain.job import Job
 from functions.domain.path import PathKind, path_of
+from functions.domain.run import LastRun, Outcome, RunState
 
 LEAN_RESULT_BYTES = 128
 """Longest result, in bytes of UTF-8, that is kept in the row."""

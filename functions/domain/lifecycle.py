@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functions.domain.job import JobStatus, RunState
+from functions.domain.job import JobStatus
+from functions.domain.run import RunState
 
 
 class Transition(NamedTuple):

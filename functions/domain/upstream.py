@@ -12,7 +12,8 @@ from functions.domain.decision import Drop, Due, Write, attention_no_later, with
 from functions.domain.definition import Definition
 from functions.domain.dependence import Dependency, Join, On, UpstreamFailure
 from functions.domain.ids import dependent_slot_id
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState, Upstream
+from functions.domain.job import Job, Upstream
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 LOOK_EVERY = 3_600
 """Seconds between two looks at parents that nobody asked for: what a lost message costs at most."""

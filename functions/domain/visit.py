@@ -18,7 +18,8 @@ from functions.domain.ending import ended_from_outside, released
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.following import look_hint
 from functions.domain.ids import slot_id
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 LEASE_GRACE = 5
 """Seconds the sweep waits beyond a lease; owners stop as long before it."""

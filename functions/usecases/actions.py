@@ -22,9 +22,10 @@ from functions.domain.errors import ConflictError, NotFoundError, PreconditionFa
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import execution_id as attempt_id
 from functions.domain.ids import parse_execution_id
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
 from functions.domain.lean import has_lean_run, may_end_lean
 from functions.domain.path import PathKind, path_of
+from functions.domain.run import RunState
 from functions.domain.step import step_of
 from functions.usecases import concurrency
 from functions.usecases.executor import follow

@@ -10,17 +10,18 @@ from types import MappingProxyType
 
 from functions.domain.caller import Caller
 from functions.domain.claims import Held, decide_claim
-from functions.domain.decision import Drop, Expired, Write
+from functions.domain.decision import Drop, Due, Expired, Write
 from functions.domain.dispatch import worker_queue
 from functions.domain.errors import CorruptDefinitionError, NotFoundError, UnavailableError
 from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, RunState
 from functions.domain.worker import Worker
 from functions.usecases.claim_limits import Limits
 from functions.usecases.executor import expire, follow, unreadable_payload
 from functions.usecases.judging import judged
 from functions.usecases.services import Polls
-from functions.usecases.writing import TRIES, Applied, apply
+from functions.usecases.writing import TRIES, Applied, apply, send_all
 
 LOOK_EVERY = 1.0
 """Seconds between two looks of a poll that waits."""
@@ -49,6 +50,8 @@ class Claimed:
 
     job: Job
     slot_id: str
+    hints: tuple[Due, ...] = ()
+    """Of its deadline, from whoever's write claimed it; none where it was held before."""
 
     @property
     def run(self) -> ActiveRun:
@@ -159,6 +162,7 @@ def _claim(
         one = _claim_one(polls, worker, queues, key, rows.get(execution) or _read(polls, key.job_id))
         if one is not None:
             claimed.append(one)
+    send_all(polls, [(one.job, one.hints) for one in claimed])
     return claimed
 
 
@@ -198,7 +202,7 @@ def _readable(polls: Polls, applied: Applied, key: ExecutionKey) -> Claimed | No
     job = applied.job
     answer = unreadable_payload(job.defined.payload)
     if answer is None:
-        return Claimed(job, key.slot_id)
+        return Claimed(job, key.slot_id, applied.write.hints)
     run = job.runs[key.slot_id]
     execution = polls.history.record(judged(polls, job, key.slot_id, answer))
     follow(polls, job, execution, fence=run.fence)

@@ -13,7 +13,8 @@ from functions.domain.condition import holds
 from functions.domain.decision import Drop, Write, with_attention
 from functions.domain.errors import CorruptDefinitionError, GnomonError
 from functions.domain.following import look_hint
-from functions.domain.job import Job, LastRun
+from functions.domain.job import Job
+from functions.domain.run import LastRun
 from functions.domain.upstream import Ends, Parent, decide_look, parent_of, unmet
 from functions.usecases.services import Executor
 from functions.usecases.writing import Applied, apply, send

@@ -9,9 +9,10 @@ from functions.domain.definition import Completion
 from functions.domain.errors import NotFoundError
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id, run_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
 from functions.domain.lean import kept_execution
 from functions.domain.progress import Progress
+from functions.domain.run import ActiveRun, RunState
 from functions.ports import Page
 from functions.usecases.jobs import read_job
 from functions.usecases.services import Engine, Services

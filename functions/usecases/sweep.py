@@ -12,8 +12,9 @@ from functions.domain.concurrency import waits_of
 from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.dispatch import is_expired
 from functions.domain.execution import Execution
-from functions.domain.job import ActiveRun, Job
+from functions.domain.job import Job
 from functions.domain.lean import may_end_lean
+from functions.domain.run import ActiveRun
 from functions.domain.visit import (
     Quarantine,
     Recover,

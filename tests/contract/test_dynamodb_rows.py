@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.adapters import dynamodb_items
+from functions.adapters import dynamodb_fields, dynamodb_items
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_items import item_size
@@ -19,7 +19,8 @@ from functions.domain.cursor import write_cursor
 from functions.domain.definition import Definition
 from functions.domain.errors import CorruptDefinitionError, InvalidFieldError, LostRaceError
 from functions.domain.execution import Execution, ExecutionStatus
-from functions.domain.job import ActiveRun, Followed, Gap, Job, LastRun, Outcome, SkipReason, Upstream
+from functions.domain.job import Followed, Gap, Job, SkipReason, Upstream
+from functions.domain.run import ActiveRun, LastRun, Outcome
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_job, make_run, new_id
 from tests.faults import Crash, Faults
 
@@ -70,7 +71,7 @@ def test_every_field_has_its_one_attribute_and_its_own_default(kind, fields, apa
     assert {field.name for field in fields} == set(declared)
     assert len({field.attribute for field in fields}) == len(fields)
     for field in fields:
-        if field.default is not dynamodb_items._REQUIRED and declared[field.name].default is not dataclasses.MISSING:
+        if field.default is not dynamodb_fields.REQUIRED and declared[field.name].default is not dataclasses.MISSING:
             assert field.default == declared[field.name].default, field.name
 
 

@@ -10,17 +10,8 @@ import pytest
 
 from functions.domain.definition import Priority
 from functions.domain.errors import InvalidFieldError, JobExistsError, LostRaceError
-from functions.domain.job import (
-    Approval,
-    Decision,
-    Followed,
-    Gap,
-    LastRun,
-    Outcome,
-    RunState,
-    SkipReason,
-    Upstream,
-)
+from functions.domain.job import Followed, Gap, SkipReason, Upstream
+from functions.domain.run import Approval, Decision, LastRun, Outcome, RunState
 from tests.contract.conftest import at_once
 from tests.factories import JOB_ID, NOW, make_definition, make_job, make_run, new_id
 from tests.faults import Crash

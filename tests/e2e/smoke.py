@@ -13,7 +13,8 @@ from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import new_write_id, slot_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, RunState
 from tests.e2e.letters import Letters
 from tests.e2e.mutants import OUTPUTS
 from tests.e2e.people import People

@@ -72,6 +72,14 @@ def _slots(smoke: Smoke, key: str) -> list[dict[str, Any]]:
     return rows
 
 
+def arms_a_far_deadline(smoke: Smoke) -> None:
+    """The hint of a claim whose deadline is more than 15 minutes away is a schedule."""
+    queue = unique("queue")
+    path = _waiting(smoke, queue, timeoutSeconds=7_200)
+    assert len(_poll(smoke, _worker(smoke, queue))) == 1, "the poll finds nothing"
+    assert smoke.schedules(path), "the far deadline has no schedule"
+
+
 def ends_what_is_polled_too_late(smoke: Smoke) -> None:
     """A retry whose window is over is ended by the poll that meets it, and the run behind it is due."""
     queue = unique("queue")
@@ -123,4 +131,5 @@ WORK_CHECKS: dict[str, Callable[[Smoke], None]] = {
     "FreeSlots": polls_within_a_limit,
     "RecordExecution": ends_what_is_polled_too_late,
     "SendHints": ends_what_is_polled_too_late,
+    "ArmSchedules": arms_a_far_deadline,
 }

@@ -57,6 +57,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
     },
     "Poll": {
         **TABLE_KEY,
+        **SCHEDULING,
         "dynamodb:Query": {f"{JOBS}/index/waiting", COORDINATION},
         "dynamodb:GetItem": {JOBS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS, COORDINATION},
@@ -224,7 +225,7 @@ def test_the_key_is_used_through_its_services_only(template: Template) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["Api", "Executor", "Steps", "Sweep"])
+@pytest.mark.parametrize("name", ["Api", "Poll", "Executor", "Steps", "Sweep"])
 def test_the_role_of_the_hints_goes_to_scheduler_only(template: Template, name: str) -> None:
     (statement,) = [each for each in template.statements(f"Functions/{name}/Role") if each["Action"] == "iam:PassRole"]
 

@@ -2,7 +2,7 @@
 
 import json
 
-from infra.state_machine import LONGEST_SECONDS, definition
+from infra.states import LONGEST_SECONDS, definition
 from tests.infra.synthesized import Template
 
 STEPS = "Functions/Steps/Function.Arn"

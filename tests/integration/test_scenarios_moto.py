@@ -15,7 +15,8 @@ from functions.adapters.dynamodb_items import item_size
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_keys import attention_shard
 from functions.domain.hint import Hint
-from functions.domain.job import JobStatus, RunState
+from functions.domain.job import JobStatus
+from functions.domain.run import RunState
 from functions.domain.timing import SCHEDULE_LEAD, SCHEDULE_SPREAD
 from functions.usecases.actions import cancel_job
 from tests.api_client import Api

@@ -76,8 +76,8 @@ MUTANTS: list[Mutant] = [
         ),
     ),
     m("end_named", "an end names the run, not seq (V2)", *named("COMPLETED", "FAILED", "TIMED_OUT")),
-    m("start_named", "a start names the slot, not seq (V3)", *named("STARTED")),
-    m("sweep_named", "the sweep moves attention on without naming seq", *named("WOKEN", "WATCHED", "GAP")),
+    m("start_named", "a start names the slot, not seq (V3)", *named("STARTED"), seed=14),
+    m("sweep_named", "the sweep moves attention on without naming seq", *named("WOKEN", "WATCHED", "GAP"), seed=41),
     m(
         "cancel_row_only",
         "a cancel writes the row alone (V4)",
@@ -95,6 +95,7 @@ MUTANTS: list[Mutant] = [
             "    if current.revised_by == mark or (current",
             "    return current.write_id == mark\n    if current.revised_by == mark or (current",
         ),
+        seed=98,
     ),
     m(
         "fence_per_run",
@@ -119,6 +120,7 @@ MUTANTS: list[Mutant] = [
             "        return with_run(job, slot, replace(run, state=RunState.WAITING, due_at=now))\n",
             "        return job\n",
         ),
+        seed=16,
     ),
     m(
         "resume_from_now",
@@ -129,6 +131,7 @@ MUTANTS: list[Mutant] = [
             "        horizon = max(int(now) - row.spread, row.last_slot)\n",
             "    if row.next_slot is not None:\n        horizon = int(now) - row.spread\n",
         ),
+        seed=17,
     ),
     m(
         "patch_from_now",
@@ -138,6 +141,7 @@ MUTANTS: list[Mutant] = [
             "next_after(max(int(now) - row.spread, row.last_slot or 0))",
             "next_after(int(now) - row.spread)",
         ),
+        seed=212,
     ),
     m(
         "skip_row_only",
@@ -196,6 +200,7 @@ MUTANTS: list[Mutant] = [
             "        recorded = replace(recorded, next_retry_at=int(engine.clock.now()) + 9)\n"
             "    if recorded is None:\n",
         ),
+        seed=29,
     ),
     m(
         "sweep_no_history",
@@ -217,6 +222,7 @@ MUTANTS: list[Mutant] = [
         "fire_ignores_pause",
         "a waiting retry starts although the job is paused",
         ("domain/dispatch.py", '    if job.holds(run):\n        return Drop("PAUSED")\n', ""),
+        seed=65,
     ),
     # --- the lean end ---
     m(
@@ -266,6 +272,7 @@ MUTANTS: list[Mutant] = [
         "lean overwritten",
         "a write replaces the last run that is the only record of its execution",
         ("usecases/writing.py", "(execution := displaced(job, decision.job))", "(execution := None)"),
+        seed=24,
     ),
     m(
         "lean again",
@@ -275,6 +282,7 @@ MUTANTS: list[Mutant] = [
             "    lean = job.lean and may_be_lean",
             "    lean = may_be_lean",
         ),
+        seed=18,
     ),
     # --- the row and its writes ---
     m(
@@ -330,6 +338,7 @@ MUTANTS: list[Mutant] = [
             "    if run is None or run.fence != fence or not _is_about(run, execution):\n",
             "    if run is None:\n",
         ),
+        seed=35,
     ),
     m(
         "cancel keeps the fence",
@@ -364,8 +373,8 @@ MUTANTS: list[Mutant] = [
         "the next slot is left to the sweep",
         (
             "domain/dispatch.py",
-            "    hints = (*next_hint(row), *_deadline_hint(",
-            "    hints = (*(), *_deadline_hint(",
+            "    hints = (*next_hint(row), *deadline_hint(",
+            "    hints = (*(), *deadline_hint(",
         ),
     ),
     m(
@@ -427,6 +436,7 @@ MUTANTS: list[Mutant] = [
             "    if job.definition is None:\n        return job\n",
             "    if job.definition is None or job.definition.policy is not None:\n        return job\n",
         ),
+        seed=19,
     ),
     m(
         "type over job",
@@ -441,6 +451,7 @@ MUTANTS: list[Mutant] = [
         "poison at four",
         "the same error is given up at the fourth time",
         ("domain/ending.py", "    first = run.attempt - POISON_AT + 1\n", "    first = run.attempt - POISON_AT\n"),
+        seed=28,
     ),
     m(
         "poison counts beyond a forced retry",
@@ -473,6 +484,7 @@ MUTANTS: list[Mutant] = [
         "quarantine too soon",
         "three wakes in vain are enough",
         ("domain/visit.py", "MAX_WAKES = 10\n", "MAX_WAKES = 3\n"),
+        seed=34,
     ),
     m(
         "retry of what has ended",
@@ -502,6 +514,7 @@ MUTANTS: list[Mutant] = [
             "sent | frozenset(waiting_hints(job)).difference(waited)",
             "sent",
         ),
+        seed=29,
     ),
     m(
         "wakes ignore back-off",
@@ -511,11 +524,13 @@ MUTANTS: list[Mutant] = [
             "    early = job.attention_at is not None and job.attention_at > now ",
             "    early = False ",
         ),
+        seed=773,
     ),
     m(
         "missed slot hastens wakes",
         "a missed slot that waits counts as due",
         ("domain/visit.py", "    if job.next_waits or (rest.next_slot", "    if (rest.next_slot"),
+        seed=116,
     ),
     # --- retries ---
     m(
@@ -531,11 +546,13 @@ MUTANTS: list[Mutant] = [
             "    exhausted, poison = run.attempt >= run.attempt_limit,",
             "    exhausted, poison = run.attempt > run.attempt_limit,",
         ),
+        seed=13,
     ),
     m(
         "jitter after cap",
         "the jitter takes the delay beyond its maximum",
         ("domain/retry.py", "math.ceil(max(1.0, min(asked, self.max_delay_seconds)))", "math.ceil(max(1.0, asked))"),
+        seed=21,
     ),
     m(
         "window at planning only",
@@ -585,21 +602,25 @@ MUTANTS: list[Mutant] = [
             "        return _begin(job, latest, definition, now=now",
             "        return _begin(job, slot, definition, now=now",
         ),
+        seed=20,
     ),
     m(
         "manual run under skip",
         "a run by hand starts beside an active one",
         ("domain/commands.py", "    if job.runs:\n        queued = ", "    if not job.id:\n        queued = "),
+        seed=32,
     ),
     m(
         "repeated hour runs twice",
         "fixed times keep elapsed time when clocks go back",
         ("domain/cron.py", "        self._elapsed = fields.elapsed\n", "        self._elapsed = True\n"),
+        seed=46,
     ),
     m(
         "stars follow the clocks",
         "expressions with a star run once in the repeated hour",
         ("domain/cron.py", "        self._elapsed = fields.elapsed\n", "        self._elapsed = False\n"),
+        seed=52,
     ),
     # --- the silence alarm ---
     m(
@@ -624,6 +645,7 @@ MUTANTS: list[Mutant] = [
             "    if silence is not None and silence.due_at",
             "    if silence is not None and not job.paused and silence.due_at",
         ),
+        seed=13,
     ),
     m(
         "alarm in a wake's back-off",
@@ -633,6 +655,7 @@ MUTANTS: list[Mutant] = [
             "    return replace(rest, gap=None).bound(now)\n",
             "    return replace(rest, gap=None, silence=None).bound(now)\n",
         ),
+        seed=21,
     ),
     m(
         "alarm told each minute",
@@ -647,6 +670,7 @@ MUTANTS: list[Mutant] = [
             "    if silence is None or silence.after != definition.alert_after:\n",
             "    if silence is None or definition is not old:\n",
         ),
+        seed=17,
     ),
     # --- circuits and slots (docs/protocol.md, 4 and 5) ---
     m(
@@ -747,6 +771,7 @@ MUTANTS: list[Mutant] = [
             "        if engine.slots.take(key, slot, instead_of=None):\n            return slot\n",
             "        engine.slots.rows.setdefault(key, {})[index] = slot\n        return slot\n",
         ),
+        seed=27,
     ),
     m(
         "grant not renewed",
@@ -778,6 +803,7 @@ MUTANTS: list[Mutant] = [
             "    if key is None or job is None:\n        return True\n",
             "    if key or job:\n        return True\n",
         ),
+        seed=23,
     ),
     m(
         "what was renewed is given back",
@@ -787,6 +813,7 @@ MUTANTS: list[Mutant] = [
             "            if unused or (not started and (applied is not None or name in self._anew)):\n",
             "            if unused or not started:\n",
         ),
+        seed=59,
     ),
     m(
         "an end keeps its slot",
@@ -807,6 +834,7 @@ MUTANTS: list[Mutant] = [
             "            concurrency.drain(engine, key, also=job, thorough=True)\n",
             "            pass\n",
         ),
+        seed=143,
     ),
     m(
         "a look that moves on",

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from functions.domain.errors import ConflictError, InvalidFieldError, NotFoundError, UnavailableError
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
 from functions.domain.job_type import StoredTypeConfig
+from functions.domain.run import RunState
 from functions.usecases.actions import (
     cancel_execution,
     cancel_job,

@@ -15,7 +15,7 @@ from functions.domain.concurrency import Slot
 from functions.domain.errors import GnomonError
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import execution_id
-from functions.domain.job import ActiveRun, RunState
+from functions.domain.run import ActiveRun, RunState
 from functions.usecases.actions import cancel_job, pause_job
 from functions.usecases.claiming import Claimed, Poll, poll
 from functions.usecases.jobs import JobDraft, change_job

@@ -14,7 +14,8 @@ from functions.domain.circuit import Circuit, closed
 from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, events_of
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import slot_id
-from functions.domain.job import Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, Job, SkipReason
+from functions.domain.run import LastRun, Outcome, RunState
 from functions.domain.silence import Silence
 from functions.domain.target_events import CircuitChange, WorkerRegistered, circuit_events, worker_events
 from functions.domain.worker import Worker

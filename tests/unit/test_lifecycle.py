@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from functions.domain.commands import decide_change, decide_execute, decide_resume
 from functions.domain.decision import Write
 from functions.domain.ids import slot_id
-from functions.domain.job import Job, JobStatus, LastRun, Outcome, RunState
+from functions.domain.job import Job, JobStatus
 from functions.domain.lifecycle import RUN_TRANSITIONS, TRANSITIONS, diagram, may_become, run_may_become
+from functions.domain.run import LastRun, Outcome, RunState
 from functions.domain.visit import MAX_WAKES, Quarantine, after_quarantine, decide_visit
 from tests.factories import NOW, make_definition, make_job, make_run
 from tests.faults import Crash

@@ -14,8 +14,9 @@ from functions.domain.errors import GnomonError
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import is_manual, slot_id
-from functions.domain.job import HINT_SLACK, Job, Outcome, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
+from functions.domain.run import HINT_SLACK, Outcome, RunState
 from functions.domain.visit import WAKE_BACKOFF_MAX
 from functions.usecases.actions import (
     cancel_execution,

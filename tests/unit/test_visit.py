@@ -9,7 +9,8 @@ import pytest
 
 from functions.domain.decision import Drop, Due, Write
 from functions.domain.ids import slot_id
-from functions.domain.job import Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, Job, SkipReason
+from functions.domain.run import LastRun, Outcome, RunState
 from functions.domain.visit import MAX_WAKES, Quarantine, Recover, after_quarantine, decide_visit, quarantined
 from tests.factories import NOW, make_job, make_run
 
