@@ -149,6 +149,7 @@ def _ended(job_id: str, slot: str, run: ActiveRun, status: ExecutionStatus, *, n
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
         worker_id=run.worker_id,
+        approval=run.approval,
     )
 
 
@@ -258,6 +259,7 @@ def _last_run(execution: Execution, *, now: int) -> LastRun:
         fence=execution.fence,
         ended_at=now,
         error_code=execution.error.code if execution.error else None,
+        approval=execution.approval,
     )
 
 

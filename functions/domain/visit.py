@@ -19,7 +19,7 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.following import look_hint
 from functions.domain.ids import slot_id
 from functions.domain.job import Job
-from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
+from functions.domain.run import APPROVAL, ActiveRun, LastRun, Outcome, RunState
 
 LEASE_GRACE = 5
 """Seconds the sweep waits beyond a lease; owners stop as long before it."""
@@ -94,7 +94,7 @@ def decide_stranded(job: Job, *, now: float) -> Write | Drop:
     quarantined, as whatever else cannot be started. Whoever could start it only passes it over."""
     instant = int(now)
     runs = {
-        slot: run if run.waits_for is None else replace(run, waits_for=None, due_at=instant)
+        slot: run if run.waits_for in (None, APPROVAL) else replace(run, waits_for=None, due_at=instant)
         for slot, run in job.runs.items()
     }
     if runs == dict(job.runs):
@@ -135,6 +135,7 @@ def after_quarantine(job: Job, due: tuple[tuple[str, ActiveRun], ...], *, now: f
             fence=run.fence,
             ended_at=int(now),
             error_code="QUARANTINED",
+            approval=run.approval,
         )
         row = replace(without_run(row, slot), last_run=ended)
         if _is_next(row, slot):
@@ -163,7 +164,7 @@ def _looked(job: Job, now: int) -> Job:
 def _waits_for_others(job: Job, slot: str) -> bool:
     """Whether the run is due but not ours to wake: whoever frees what it waits for does."""
     run = job.runs.get(slot)
-    return run is not None and run.waits_for is not None
+    return run is not None and run.waits_for not in (None, APPROVAL)
 
 
 def _run_of(job: Job, slot: str) -> ActiveRun:

@@ -14,7 +14,7 @@ from functions.domain.dispatch import is_expired
 from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.lean import may_end_lean
-from functions.domain.run import ActiveRun
+from functions.domain.run import APPROVAL, ActiveRun
 from functions.domain.visit import (
     Quarantine,
     Recover,
@@ -167,7 +167,9 @@ def _look_after_waiting(engine: Engine, job: Job) -> str | None:
         [
             Due(slot, run.current_attempt, int(now))
             for slot, run in defined.runs.items()
-            if run.waits_for is not None and not defined.holds(run) and is_expired(slot, run, definition, now)
+            if run.waits_for not in (None, APPROVAL)
+            and not defined.holds(run)
+            and is_expired(slot, run, definition, now)
         ],
     )
     return None
