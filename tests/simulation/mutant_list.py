@@ -511,8 +511,8 @@ MUTANTS: list[Mutant] = [
         "the visit that recovers a run wakes it, too",
         (
             "usecases/sweep.py",
-            "sent | frozenset(waiting_hints(job)).difference(waited)",
-            "sent",
+            "            sent |= frozenset(waiting_hints(job)).difference(waited)\n",
+            "",
         ),
         seed=29,
     ),
