@@ -57,6 +57,8 @@ class Driver:
         self.world = world or World()
         self.sweeps = sweeps
         self.handled: list[Handled] = []
+        self.ended: list[Execution] = []
+        """Attempts as those were told who count them."""
         self.dead_messages: list[Delivery] = []
         self.crashes = 0
         self.states: list[str] = []
@@ -70,6 +72,7 @@ class Driver:
             "clock": self.world.clock,
             "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
+            "ended": self.ended.append,
         }
         machine = self.world.machine
         circuits = circuits or self.world.circuits

@@ -70,12 +70,17 @@ def check_row(driver: Driver, row: Job) -> None:
     if row.gap is not None:
         gap = row.gap
         within = [slot for slot in started if is_scheduled(slot) and slot_id(gap.first) <= slot <= slot_id(gap.last)]
-        cancelled = [
+        # A cancel or a quarantine may have died after its history row, and a caller have passed the slot over since.
+        outside = [
             slot
             for slot in within
-            if all(e.status is ExecutionStatus.CANCELLED for e in world.history.of(row.id) if e.slot_id == slot)
+            if all(
+                e.status is ExecutionStatus.CANCELLED or e.reason == "QUARANTINED"
+                for e in world.history.of(row.id)
+                if e.slot_id == slot
+            )
         ]
-        assert within == cancelled or not within, "no slot is skipped and started"
+        assert within == outside, "no slot is skipped and started"
     for slot, run in row.runs.items():
         if run.state is RunState.WAITING and run.attempt > 0:
             past = world.history.get(row.id, slot, run.attempt)
@@ -191,7 +196,8 @@ class Story:
         self.jobs = [self.job.id]
         self.nested = 0
         for _ in range(choose.choice([0, 0, 1, 3])):
-            self.jobs.append(self.driver.create(**self.dependent(), enabled=choose.random() > 0.1).id)
+            with contextlib.suppress(GnomonError):
+                self.jobs.append(self.driver.create(**self.dependent(), enabled=choose.random() > 0.1).id)
 
     def dependent(self) -> dict[str, Any]:
         """The document of a job that depends on others of the story; that may close a cycle, or name a job twice."""
