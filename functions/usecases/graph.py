@@ -16,7 +16,7 @@ from functions.domain.following import look_hint
 from functions.domain.job import Job
 from functions.domain.run import LastRun
 from functions.domain.upstream import Ends, Parent, decide_look, parent_of, unmet
-from functions.usecases.services import Executor
+from functions.usecases.services import Engine, Executor
 from functions.usecases.writing import Applied, apply, send
 
 PAGE = 50
@@ -157,9 +157,9 @@ def _ends(executor: Executor, job: Job, parents: Sequence[Parent]) -> Ends:
     return Ends(of=of, unmet=why_unmet)
 
 
-def result_of(executor: Executor, job_id: str, end: LastRun) -> str | None:
+def result_of(engine: Engine, job_id: str, end: LastRun) -> str | None:
     """The result of the run that ended so, as JSON text; None for none, or where history has it no longer."""
     if end.ended_by is not None:
         return end.result
-    execution = executor.history.get(job_id, end.slot_id, end.attempt)
+    execution = engine.history.get(job_id, end.slot_id, end.attempt)
     return None if execution is None else execution.result
