@@ -298,7 +298,7 @@ MUTANTS: list[Mutant] = [
     m(
         "own write not recognised",
         "a repeated write is taken for another's",
-        ("adapters/dynamodb_jobs.py", 'if item is None or item.get("wid") != text(new.write_id):', "if True:"),
+        ("adapters/dynamodb_jobs.py", 'if item.get("wid") != text(new.write_id):', "if True:"),
         by="tests/contract/test_job_store.py",
     ),
     m(
