@@ -373,8 +373,8 @@ MUTANTS: list[Mutant] = [
         "the next slot is left to the sweep",
         (
             "domain/dispatch.py",
-            "    hints = (*next_hint(row), *_deadline_hint(",
-            "    hints = (*(), *_deadline_hint(",
+            "    hints = (*next_hint(row), *deadline_hint(",
+            "    hints = (*(), *deadline_hint(",
         ),
     ),
     m(
