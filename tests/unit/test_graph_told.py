@@ -1,4 +1,4 @@
-"""What graphs of jobs and gates tell: write by write, and whole stories as history has them, wherever something dies."""
+"""What graphs of jobs and gates tell: write by write, and in whole stories as history has them, whatever dies."""
 
 from __future__ import annotations
 
