@@ -87,3 +87,19 @@ class Played:
 
     def ids(self, path: str) -> dict[str, str]:
         return {one["name"]: one["jobId"] for one in self.seen(path)["jobs"]}
+
+
+class After:
+    """Does something once, after so many writes: `faults.on_step = After(3, action)`."""
+
+    def __init__(self, writes: int, act: Callable[[], Any]) -> None:
+        self._left = writes
+        self._act = act
+        self.done = False
+        self.result: Any = None
+
+    def __call__(self, when: str, _name: str) -> None:
+        self._left -= when == "after"
+        if when == "after" and self._left == 0 and not self.done:
+            self.done = True
+            self.result = self._act()
