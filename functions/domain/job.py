@@ -69,7 +69,7 @@ class Followed:
     ends: int
     """Runs that have ended since it is followed; the last one before that counts."""
     told: int
-    """The end that all dependents were looked at for."""
+    """The end that all dependents were looked at for; less than it once more where the job is over since."""
     cursor: str | None = None
     """The last dependent that was looked at for the end that is being told."""
     once: bool = False
@@ -87,6 +87,8 @@ class Job:
     seq: int = 1
     """All writes. A write names the `seq` it read; the store adds one."""
     write_id: str = ""
+    changed_by: str | None = None
+    """Id of the caller who changed it last; kept for jobs with an approval gate."""
     definition: Definition | None = None
     """None when it was not asked for, or cannot be read."""
     definition_row: str | None = None
@@ -181,11 +183,17 @@ class Job:
         return self.upstream is not None and self.upstream.look_at is not None and not self.cancelled
 
     @property
+    def is_over(self) -> bool:
+        """Whether no run of it will come, unless a caller asks for one."""
+        nothing = self.next_slot is None and not self.runs and not self.waits_for_parents
+        return nothing or self.deleted_at is not None
+
+    @property
     def look_due(self) -> int | None:
         """When to look at the graph that the job is part of: to tell its dependents of an end, to ask its parents."""
         dues = []
         if self.followed is not None and self.followed.ends > self.followed.told:
-            dues.append(0 if self.last_run is None else self.last_run.ended_at)
+            dues.append(self.created_at if self.last_run is None else self.last_run.ended_at)
         waits = self.upstream is not None and not self.runs and not self.paused and not self.cancelled
         if waits and self.upstream is not None and self.upstream.look_at is not None:
             dues.append(self.upstream.look_at)
@@ -217,9 +225,10 @@ class Job:
             if RunState.RUNNING in states:
                 return JobStatus.RUNNING
             waiting = [run for run in self.runs.values() if run.state is RunState.WAITING]
-            if any(run.attempt > 0 and not self.holds(run) for run in waiting):
+            moving = [run for run in waiting if not self.holds(run)]
+            if any(run.attempt > 0 and not run.at_gate for run in moving):
                 return JobStatus.RETRYING
-            if any(run.waits_for == APPROVAL and not self.holds(run) for run in waiting):
+            if any(run.at_gate for run in moving):
                 return JobStatus.BLOCKED
         if self.runs or self.next_slot is not None:
             return JobStatus.PAUSED if self.paused else JobStatus.SCHEDULED

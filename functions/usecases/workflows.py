@@ -28,7 +28,8 @@ from functions.domain.errors import (
 )
 from functions.domain.following import look_hint
 from functions.domain.job import Followed, Job, Upstream
-from functions.domain.upstream import LOOK_EVERY, Parent, initial_marks
+from functions.domain.looks import LOOK_EVERY
+from functions.domain.upstream import Parent, initial_marks
 from functions.domain.workflow import generations
 from functions.graph_ports import Workflow
 from functions.usecases.dependencies import followed_parents, runs_once
