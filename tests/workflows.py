@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from functions.domain.execution import ExecutionError, ExecutionStatus
@@ -51,6 +52,8 @@ class Played:
         self.driver = Driver(self.world)
         self.failing: set[str] = set()
         """Names of jobs whose target fails."""
+        self.results: dict[str, str] = {}
+        """What the target answers, as JSON text, by the job's name."""
         self.slow: dict[str, float] = {}
         """Seconds that a job's target takes, by its name."""
         self.on_call: Callable[[str], None] = lambda _name: None
@@ -65,7 +68,9 @@ class Played:
         self.called.append(name)
         self.world.clock.advance(self.slow.get(name, 0))
         self.on_call(name)
-        return FAILED if name in self.failing else OK
+        if name in self.failing:
+            return FAILED
+        return dataclasses.replace(OK, result=self.results[name]) if name in self.results else OK
 
     def create(self, body: Mapping[str, Any], **options: Any) -> str:
         """The path of the workflow that is made of the body."""
