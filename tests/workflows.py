@@ -10,7 +10,7 @@ from functions.domain.outcome import Invocation, TargetAnswer
 from tests.api_client import Api, Reply
 from tests.driver import Driver
 from tests.factories import NOW
-from tests.fakes import FakeClock, World
+from tests.fakes import FakeClock, InMemoryRateLimits, World
 from tests.faults import Faults
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ class Played:
 
     def __init__(self, faults: Faults | None = None) -> None:
         self.world = World(clock=FakeClock(NOW), faults=faults or Faults())
+        self.world.limits = InMemoryRateLimits(
+            reads_per_minute=10_000, creations_per_day=100_000, faults=self.world.faults
+        )
         self.api = Api(self.world)
         self.other = Api(self.world)
         """Another process of the API."""
