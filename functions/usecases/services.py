@@ -39,6 +39,8 @@ class Engine:
     types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
     uniform: Uniform = random.uniform
+    parallel: int = 8
+    """Jobs that are looked at, or changed, side by side: a graph's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +61,6 @@ class Services(Polls):
     retry_configs: RetryConfigs
     machine: Machine
     dependents: Dependents
-    parallel: int = 8
-    """Dependents that are looked at side by side."""
     graphs: Graphs
     workflows: WorkflowStore
     new_job_id: Callable[[], str] = ids.new_job_id
@@ -81,5 +81,3 @@ class Executor(Attempts):
 
     machine: Machine
     dependents: Dependents
-    parallel: int = 8
-    """Dependents that are looked at side by side."""
