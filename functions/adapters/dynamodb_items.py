@@ -75,6 +75,7 @@ _APPROVAL = mapped(
         Field("by", "b", TEXT, REQUIRED),
         Field("at", "t", INT, REQUIRED),
         Field("comment", "c", TEXT),
+        Field("subject", "s", TEXT),
     ),
 )
 _RUN_FIELDS = (
@@ -101,6 +102,7 @@ _RUN_FIELDS = (
     Field("verdict", "vd", enumerated(Outcome)),
     Field("verdict_for", "vr", TEXT),
     Field("approval", "ap", _APPROVAL),
+    Field("asked_by", "ab", TEXT),
 )
 _RUN = mapped(ActiveRun, _RUN_FIELDS)
 _RUNS = Kind(
@@ -126,6 +128,7 @@ _LAST_RUN_FIELDS = (
     Field("started_at", "sa", FLOAT),
     Field("completed_at", "ca", FLOAT),
     Field("result", "res", TEXT),
+    Field("approval", "ap", _APPROVAL),
 )
 _LAST_RUN = mapped(LastRun, _LAST_RUN_FIELDS)
 _UPSTREAM_FIELDS = (
@@ -157,6 +160,7 @@ _JOB = (
     Field("write_id", "wid", TEXT, ""),
     Field("definition_row", "dr", TEXT),
     Field("revised_by", "rw", TEXT, ""),
+    Field("changed_by", "ch", TEXT),
     Field("priority", "pr", enumerated(Priority), Priority.NORMAL),
     Field("lean", "ln", FLAG, default=False),
     Field("spread", "sp", INT, 0),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from functions.domain import silence
+from functions.domain.approval import gate_changed
 from functions.domain.claims import no_longer_offered
 from functions.domain.decision import (
     Drop,
@@ -110,8 +111,9 @@ def decide_change(
     now: float,
     write_id: str,
     parents: Mapping[str, Parent] = NO_PARENTS,
+    by: str | None = None,
 ) -> Write:
-    """Replace the definition. A waiting retry is kept, and uses the new definition at its next attempt.
+    """Replace the definition, as `by` wants. A waiting retry is kept, and uses the new one at its next attempt.
 
     `parents` are those that the job did not depend on before.
     Raises ConflictError for a new schedule of a one-time job that has started.
@@ -134,19 +136,20 @@ def decide_change(
         else:
             row, hints = replace(row, paused=True), ()
     row, released = no_longer_offered(row, definition, now=int(now))
-    hints = (*hints, *(hint for hint in released if hint not in hints))
+    row, gated = gate_changed(row, definition, now=int(now))
+    hints = (*hints, *(hint for hint in (*released, *gated) if hint not in hints))
     succeeded = job.last_run is not None and job.last_run.outcome is Outcome.COMPLETED
     alarm = silence.changed(
         job.silence, job.definition, definition, now=int(now), next_due=row.next_due, succeeded=succeeded
     )
-    row = replace(row, silence=alarm)
+    row = replace(row, silence=alarm, changed_by=None if definition.approval is None else by)
     if row.upstream != job.upstream and row.look_due is not None:
         hints = (*hints, look_hint(int(now)))
     return Write(job=with_attention(row, int(now)), reason="CHANGED", flush=flush, hints=hints)
 
 
-def decide_execute(job: Job, slot: str, *, now: float, write_id: str) -> Write:
-    """Run now, beside the schedule; `slot` is the manual run's own id. Allowed on paused jobs."""
+def decide_execute(job: Job, slot: str, *, now: float, write_id: str, by: str | None = None) -> Write:
+    """Run now, beside the schedule, as `by` asks; `slot` is the manual run's own id. Allowed on paused jobs."""
     _must_not_be_cancelled(job, "run")
     definition = job.defined
     instant = int(now)
@@ -156,6 +159,7 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str) -> Write:
         attempt_limit=1 + definition.retry.max_retries,
         due_at=instant,
         manual=True,
+        asked_by=None if definition.approval is None else by,
     )
     hints: tuple[Due, ...] = (Due(slot, 1, instant),)
     if job.runs:
@@ -167,18 +171,21 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str) -> Write:
     return Write(job=row, reason="RUN_REQUESTED", hints=hints)
 
 
-def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
-    """Force a retry of the run that waits for one, or of the last one, which failed. Its attempts go on."""
+def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | None = None) -> Write:
+    """Force a retry of the run that waits for one, or of the last one, which failed. Its attempts go on.
+
+    One that was approved needs no second approval (functions/domain/approval.py).
+    """
     _must_not_be_cancelled(job, "retried")
     definition = job.defined
     at = math.ceil(now) + delay
     waiting = sorted(
-        (slot for slot, run in job.runs.items() if run.state is RunState.WAITING and run.attempt > 0),
+        (slot for slot, run in job.runs.items() if _waits_for_its_retry(run)),
         key=lambda slot: (job.runs[slot].due_at or 0, slot),
     )
     if waiting:
         slot = waiting[0]
-        attempt, fence = job.runs[slot].attempt, job.runs[slot].fence
+        attempt, fence, approval = job.runs[slot].attempt, job.runs[slot].fence, job.runs[slot].approval
     else:
         last = job.last_run
         if last is None or last.outcome is not Outcome.PERMANENTLY_FAILED:
@@ -190,7 +197,7 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
             raise ConflictError("The run is being retried just now.")
         if job.runs:
             _must_have_room(job, definition, may_queue=False)
-        slot, attempt, fence = last.slot_id, last.attempt, last.fence
+        slot, attempt, fence, approval = last.slot_id, last.attempt, last.fence, last.approval
     if attempt + 1 > MAX_ATTEMPTS:
         raise ConflictError(f"The run has had {attempt} attempts; {MAX_ATTEMPTS} is the limit.")
     run = ActiveRun(
@@ -202,10 +209,16 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
         manual=True,
         forced=True,
         asked_attempt=attempt + 1,
+        approval=approval,
+        asked_by=None if definition.approval is None else by,
     )
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
     row = replace(row, attention_at=attention_no_later(row, int(now)))
     return Write(job=row, reason="RETRY_FORCED", hints=(Due(slot, attempt + 1, at),))
+
+
+def _waits_for_its_retry(run: ActiveRun) -> bool:
+    return run.state is RunState.WAITING and run.attempt > 0 and run.verdict is None
 
 
 def executions_to_cancel(job: Job, *, now: float, write_id: str, reason: str = "JOB_CANCELLED") -> list[Execution]:

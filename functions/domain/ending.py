@@ -97,6 +97,7 @@ def judge(
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
         worker_id=run.worker_id,
+        approval=run.approval,
     )
 
 
@@ -132,6 +133,7 @@ def lost(
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
         worker_id=run.worker_id,
+        approval=run.approval,
         error=error,
     )
 
@@ -159,6 +161,7 @@ def put_off(
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
         error=ExecutionError(code=reason, message=UNSPENT[reason]),
+        approval=run.approval,
     )
 
 
@@ -193,6 +196,7 @@ def ended_from_outside(
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
         worker_id=run.worker_id,
+        approval=run.approval,
     )
 
 
@@ -297,6 +301,7 @@ def _last_run(execution: Execution, *, now: int) -> LastRun:
         fence=execution.fence,
         ended_at=now,
         error_code=execution.error.code if execution.error else None,
+        approval=execution.approval,
     )
 
 

@@ -87,6 +87,8 @@ class Job:
     seq: int = 1
     """All writes. A write names the `seq` it read; the store adds one."""
     write_id: str = ""
+    changed_by: str | None = None
+    """Id of the caller who changed it last; kept for jobs with an approval gate."""
     definition: Definition | None = None
     """None when it was not asked for, or cannot be read."""
     definition_row: str | None = None
@@ -223,9 +225,10 @@ class Job:
             if RunState.RUNNING in states:
                 return JobStatus.RUNNING
             waiting = [run for run in self.runs.values() if run.state is RunState.WAITING]
-            if any(run.attempt > 0 and not self.holds(run) for run in waiting):
+            moving = [run for run in waiting if not self.holds(run)]
+            if any(run.attempt > 0 and not run.at_gate for run in moving):
                 return JobStatus.RETRYING
-            if any(run.waits_for == APPROVAL and not self.holds(run) for run in waiting):
+            if any(run.at_gate for run in moving):
                 return JobStatus.BLOCKED
         if self.runs or self.next_slot is not None:
             return JobStatus.PAUSED if self.paused else JobStatus.SCHEDULED

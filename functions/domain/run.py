@@ -52,6 +52,8 @@ class Approval:
     """Id of the caller, or TIMEOUT."""
     at: int
     comment: str | None = None
+    subject: str | None = None
+    """What was approved, hashed: the target and the payload. None where it does not matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ class ActiveRun:
     started_by: str | None = None
     """writeId of the start that made this RUNNING: evidence of an own write."""
     waits_for: str | None = None
-    """What a WAITING run waits for besides its time: `worker:<owner>/<queue>`, `key:<owner>|<concurrency key>`."""
+    """What a WAITING run waits for besides its time: `worker:<owner>/<queue>`, `key:<owner>|<concurrency key>`, or
+    APPROVAL: then `due_at` is the deadline of its gate."""
     deferrals: int = 0
     """Times this attempt was put off before it started."""
     deferred_for: str | None = None
@@ -99,6 +102,8 @@ class ActiveRun:
     """The reason of the verdict."""
     approval: Approval | None = None
     """What was decided at its gate."""
+    asked_by: str | None = None
+    """Id of the caller who asked for it; kept for jobs with a gate."""
 
     def look_at(self, now: int) -> int:
         """When somebody must look at this WAITING run: soon after its hint, or again and again while others hold it.
@@ -116,6 +121,11 @@ class ActiveRun:
         others = self.state is RunState.WAITING and self.waits_for not in (None, APPROVAL)
         due = others and self.look_at(now) <= now
         return replace(self, looked_at=now) if due else self
+
+    @property
+    def at_gate(self) -> bool:
+        """Whether it waits for an approval."""
+        return self.state is RunState.WAITING and self.waits_for == APPROVAL
 
     @property
     def current_attempt(self) -> int:
@@ -141,3 +151,5 @@ class LastRun:
     completed_at: float | None = None
     result: str | None = None
     """Of that execution, as JSON text; the instants to the millisecond."""
+    approval: Approval | None = None
+    """What was decided at its gate."""

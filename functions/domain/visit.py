@@ -19,7 +19,7 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.following import look_hint
 from functions.domain.ids import slot_id
 from functions.domain.job import Job
-from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
+from functions.domain.run import APPROVAL, ActiveRun, LastRun, Outcome, RunState
 
 LEASE_GRACE = 5
 """Seconds the sweep waits beyond a lease; owners stop as long before it."""
@@ -45,9 +45,10 @@ class Quarantine:
 
 
 def decide_visit(  # noqa: PLR0911 - a line a decision
-    job: Job, *, now: float, feeding: bool, sent: frozenset[Due] = frozenset()
+    job: Job, *, now: float, read_at: float, feeding: bool, sent: frozenset[Due] = frozenset()
 ) -> Recover | Quarantine | Write | Drop:
-    """Decide about a row that was read strongly.
+    """Decide about a row that was read strongly, not before `read_at`: a lease that was over then stays over, one that
+    is over by now may have been prolonged since, and history asks for no row's condition.
 
     `feeding` is False while the queues hold a backlog: then due work is neither woken nor counted (A16).
     `sent` are the hints that this visit has just sent for the runs it recovered: they had no time to start anything.
@@ -60,7 +61,7 @@ def decide_visit(  # noqa: PLR0911 - a line a decision
         return Write(job=replace(silent, attention_at=attention_no_later(silent, instant)), reason="SILENT")
     for slot, run in job.runs.items():
         lease = run.lease_expires_at
-        if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= now:
+        if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= read_at:
             return Recover(slot, run)
     due = tuple(
         hint
@@ -93,7 +94,7 @@ def decide_stranded(job: Job, *, now: float) -> Write | Drop:
     quarantined, as whatever else cannot be started. Whoever could start it only passes it over."""
     instant = int(now)
     runs = {
-        slot: run if run.waits_for is None else replace(run, waits_for=None, due_at=instant)
+        slot: run if run.waits_for in (None, APPROVAL) else replace(run, waits_for=None, due_at=instant)
         for slot, run in job.runs.items()
     }
     if runs == dict(job.runs):
@@ -134,6 +135,7 @@ def after_quarantine(job: Job, due: tuple[tuple[str, ActiveRun], ...], *, now: f
             fence=run.fence,
             ended_at=int(now),
             error_code="QUARANTINED",
+            approval=run.approval,
         )
         row = replace(without_run(row, slot), last_run=ended)
         if _is_next(row, slot):
@@ -162,7 +164,7 @@ def _looked(job: Job, now: int) -> Job:
 def _waits_for_others(job: Job, slot: str) -> bool:
     """Whether the run is due but not ours to wake: whoever frees what it waits for does."""
     run = job.runs.get(slot)
-    return run is not None and run.waits_for is not None
+    return run is not None and run.waits_for not in (None, APPROVAL)
 
 
 def _run_of(job: Job, slot: str) -> ActiveRun:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from functions.domain.approval import refusal
 from functions.domain.caller import Caller, Role
 from functions.domain.commands import armed_hints, decide_change, new_job
 from functions.domain.cursor import read_cursor, write_cursor
@@ -176,6 +177,11 @@ def must_change(caller: Caller, job: Job, if_match: int | None = None) -> None:
         raise NotFoundError(f"There is no job {job.id}.")
     must_see(caller, job)
     caller.must_change(job.owner)
+    must_be_as_read(job, if_match)
+
+
+def must_be_as_read(job: Job, if_match: int | None) -> None:
+    """Raises PreconditionFailedError unless the job has the revision `if_match`; None is any."""
     if if_match is not None and job.revision != if_match:
         raise PreconditionFailedError(
             f"The job has revision {job.revision}, not {if_match}: read it again and repeat with its new ETag."
@@ -274,10 +280,13 @@ def _change(
         must_change(caller, row, if_match)
         draft = drafts.get(row.seq) or change(row)
         definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=row.created_at)
+        must_not_dodge(caller, row, definition)
         now = services.clock.now()
         wiring = Wiring() if row.cancelled else wire(services, row, definition)
         return wiring.applied(
-            decide_change(row, definition, enabled=draft.enabled, now=now, write_id=mark, parents=wiring.parents)
+            decide_change(
+                row, definition, enabled=draft.enabled, now=now, write_id=mark, parents=wiring.parents, by=caller.id
+            )
         )
 
     applied: Applied = apply(services, job, decide)
@@ -285,6 +294,17 @@ def _change(
     disarm_replaced(services, applied)
     send(services, applied.job, applied.write.hints)
     return applied.job
+
+
+def must_not_dodge(caller: Caller, job: Job, definition: Definition) -> None:
+    """Raises ForbiddenError where runs wait at a gate that the change would open, or change, for a caller who may not
+    decide about them."""
+    gate = job.definition.approval if job.definition is not None else None
+    if gate is None or definition.approval == gate:
+        return
+    for run in job.runs.values():
+        if run.at_gate and (why := refusal(job, gate, caller, asked_by=run.asked_by)) is not None:
+            raise ForbiddenError(f"A run waits at the job's approval gate: whoever may decide may change it. {why}")
 
 
 def disarm_replaced(services: Services, applied: Applied) -> None:
