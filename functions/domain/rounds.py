@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functions.domain.dependence import Join
 from functions.domain.job import Upstream
 from functions.domain.run import LastRun
-from functions.domain.upstream import ABSORBED, GONE, TIMED_OUT, Ends, Parent
+from functions.domain.upstream import ABSORBED, GONE, TIMED_OUT, Ends, Parent, is_done_with
 
 ENDS_LOOKED_AT = 100
 """Ends of one parent that join `any` looks at, the newest: of those before none met the condition then."""
@@ -36,6 +36,8 @@ class Blocked:
     """Index of the dependency whose parent is waited for."""
     since: int | None = None
     """When the round began that is not complete."""
+    soon: bool = False
+    """Nobody tells when the wait is over."""
 
 
 class Settled:
@@ -90,8 +92,7 @@ def _nothing_new(up: Upstream, parents: Sequence[Parent]) -> Blocked | Settled |
 
 
 def _is_over(parent: Parent, mark: int) -> bool:
-    """Whether nothing is to come that counts: also where the one run that is to come came too late."""
-    return parent.over or mark == ABSORBED or (parent.once and mark > parent.ends)
+    return parent.over or is_done_with(parent, mark)
 
 
 def _of_all(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
@@ -102,7 +103,7 @@ def _of_all(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
     for index, parent in enumerate(parents):
         if not new[index] and not _is_over(parent, up.marks[index]):
             began = [one.last.ended_at for one, is_new in zip(parents, new, strict=True) if is_new and one.last]
-            return Blocked(index, min(began, default=None))
+            return Blocked(index, min(began, default=None), parent.again)
     return _latest(up, parents, ends)
 
 
@@ -146,7 +147,7 @@ def _of_any(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
         return _nothing_new(up, parents) or _any_of_the_latest(up, parents, ends)
     for index, parent in enumerate(parents):
         if index not in reasons and not _is_over(parent, up.marks[index]):
-            return Blocked(index, min(began))
+            return Blocked(index, min(began), parent.again)
     return _round(up, parents, min(reasons.items())[1])
 
 

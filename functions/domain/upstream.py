@@ -52,6 +52,8 @@ class Parent:
     once: bool = False
     due: int | None = None
     """The latest instant at which something of it is, or was, to begin: nobody waits for it in vain before."""
+    again: bool = False
+    """It would be over, but what runs above it may let it run again."""
     waits: bool = False
     """It waits for parents of its own, and not for ever."""
 
@@ -106,6 +108,12 @@ class Ends:
     of: Callable[[int, int], LastRun | None]
     """(index of the dependency, number) to the end; None where it was kept no longer."""
     unmet: Callable[[int, LastRun], str | None]
+
+
+def is_done_with(parent: Parent, mark: int) -> bool:
+    """Whether nothing of the parent counts any more for who has this mark of it: another was enough, or its one run
+    came too late."""
+    return mark == ABSORBED or (parent.once and mark > parent.ends)
 
 
 def initial_marks(parents: Sequence[Parent]) -> tuple[int, ...]:

@@ -87,7 +87,7 @@ class GraphStory(Story):
         super().__init__(plan, judge=GraphJudge(plan), only=only, traced=traced)
         self.world.plan = plan
         if any(node.kind == "never" for node in plan.nodes):
-            self.settle = PATIENCE + 2_000
+            self.settle = PATIENCE + SETTLE
 
     def make(self, services: Services, action: Action, _: str) -> Job | None:
         """Create a job, once those that it depends on are there."""
