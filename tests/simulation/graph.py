@@ -8,13 +8,16 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from functions.domain.errors import UnavailableError
+from functions.domain.caller import Caller, Role
+from functions.domain.errors import ConflictError, NotFoundError, UnavailableError
 from functions.domain.execution import ExecutionError, ExecutionStatus
+from functions.domain.ids import run_id
 from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.usecases.executor import Executor
-from functions.usecases.jobs import IdempotencyKey, JobDraft, create_job
-from functions.usecases.services import Services
+from functions.domain.run import Decision
+from functions.usecases.approvals import Verdict, decide_run
+from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
+from functions.usecases.services import Executor, Services
 from tests.driver import ADMIN
 from tests.faults import Crash
 from tests.simulation.actors import Actor, TroubleError
@@ -33,6 +36,14 @@ BUSY = TargetAnswer(
 REFUSED = TargetAnswer(
     status=ExecutionStatus.FAILED, error=ExecutionError(code="HTTP_400", message="400 Bad Request"), retryable=False
 )
+
+
+APPROVER = Caller(id="eve", owner="root", roles=frozenset({Role.ADMIN}))
+DECISIONS = {
+    "approve": (Decision.APPROVED,),
+    "reject": (Decision.REJECTED,),
+    "both": (Decision.APPROVED, Decision.REJECTED),
+}
 
 
 class GraphWorld(World):
@@ -86,6 +97,9 @@ class GraphStory(Story):
     def __init__(self, plan: GraphPlan, *, only: frozenset[str] | None = None, traced: bool = False) -> None:
         super().__init__(plan, judge=GraphJudge(plan), only=only, traced=traced)
         self.world.plan = plan
+        self.judge.at_gate = self._at_gate
+        self._early: list[Action] = []
+        """Jobs that wait for others to be created."""
         if any(node.kind == "never" for node in plan.nodes):
             self.settle = PATIENCE + SETTLE
 
@@ -93,9 +107,7 @@ class GraphStory(Story):
         """Create a job, once those that it depends on are there."""
         node = self.plan.nodes[action.job]
         if any(edge.parent not in self.ids for edge in node.edges):
-            asked = self.only is None or all(f"a{edge.parent} create" in self.only for edge in node.edges)
-            if asked:
-                self.world.scheduler.after(0.7, lambda: self.request(action))
+            self._early.append(action)
             return None
         document = dict(node.document)
         if node.edges:
@@ -107,12 +119,63 @@ class GraphStory(Story):
         except UnavailableError as error:
             raise TroubleError from error  # the caller repeats it
 
+    def _created(self, action: Action, job: Job) -> None:
+        super()._created(action, job)
+        early, self._early = self._early, []
+        for one in early:
+            self.world.scheduler.after(0.1, lambda one=one: self.request(one))
+
+    def rewire(self, services: Services, action: Action, job_id: str) -> None:
+        """Let a job depend on others than before: on any, also on those that depend on it."""
+        choose = self.world.draw(f"edges {action.id}")
+        others = sorted(other for number, other in self.ids.items() if number != action.job)
+
+        def change(row: Job) -> JobDraft:
+            document = dict(row.defined.document)
+            kept = list(document.get("dependsOn", ()))
+            if not kept or not others:
+                raise ConflictError("It runs by its own schedule.")
+            kept = choose.sample(kept, choose.randrange(len(kept) + 1))
+            added = choose.sample(others, min(len(others), choose.choice([1, 1, 2])))
+            known = {edge["jobId"] for edge in kept}
+            document["dependsOn"] = kept + [{"jobId": one, "on": "completion"} for one in added if one not in known]
+            return JobDraft(document=document, payload="{}")
+
+        change_job(services, ADMIN, job_id, change=change)
+
     def _edge(self, edge: Any) -> dict[str, Any]:
         found = {"jobId": self.ids[edge.parent], "on": edge.on}
         return found | ({} if edge.when is None else {"when": edge.when})
 
+    # --- gates ---
 
-GraphStory.requests = {**REQUESTS, "create": GraphStory.make}
+    def _at_gate(self, job_id: str, slot: str) -> None:
+        """A run waits for approval: somebody decides, or two do, or nobody."""
+        row = self.world.jobs.stored(job_id)
+        gate = self.plan.nodes[int(row.defined.name[1:])].gate
+        choose = self.world.draw(f"gate {self.world.label(job_id)} {slot}")
+        after = choose.choice([0.3, 2.0, 20.0])
+        for number, decision in enumerate(DECISIONS.get(gate or "", ())):
+            name = f"gate {self.world.label(job_id)} {slot} {number}"
+            self.world.scheduler.after(
+                after, lambda name=name, decision=decision: self._decide(name, job_id, slot, decision)
+            )
+
+    def _decide(self, name: str, job_id: str, slot: str, decision: Decision) -> None:
+        actor = self.world.actor_of(name, "caller", job=self.world.label(job_id), action=decision.value)
+
+        def ask() -> None:
+            verdict = Verdict(decision=decision, run=run_id(job_id, slot))
+            try:
+                decide_run(self.world.services(actor), APPROVER, job_id, verdict)
+            except (ConflictError, NotFoundError) as error:
+                self.world.note(f"{actor.key}: {error}")
+
+        if not self.world.run(actor, ask):
+            self.world.scheduler.after(1.0, lambda: self._decide(name + "r", job_id, slot, decision))
+
+
+GraphStory.requests = {**REQUESTS, "create": GraphStory.make, "edges": GraphStory.rewire}
 
 
 def tell(seed: int, *, only: frozenset[str] | None = None, traced: bool = False) -> Told:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from functions.domain.ids import slot_instant
@@ -55,6 +55,9 @@ class GraphJudge:
         self.taken: dict[str, list[tuple[tuple[str, int], ...]]] = {}
         self.rewired: set[str] = set()
         """Jobs that callers let depend on others than at first."""
+        self.gated: dict[tuple[str, str], object] = {}
+        """Runs that came to their gate, with what was decided of each."""
+        self.at_gate: Callable[[str, str], None] = lambda job_id, slot: None
         self.faults = 0
         self.writes = self.runs = 0
 
@@ -89,6 +92,7 @@ class GraphJudge:
         for slot in row.runs.keys() - before.runs.keys():
             if slot[10:11] == "d" and row.runs[slot].attempt == 0:
                 self._was_made(before, row, slot, actor)
+        self._gates(before, row)
         for slot, run in row.runs.items():
             if run.state is RunState.RUNNING and run.attempt > (
                 before.runs[slot].attempt if slot in before.runs else 0
@@ -128,6 +132,22 @@ class GraphJudge:
         for number in range(max(1, len(ends) - 2), len(ends)):
             kept = self.world.history.ends.get((row.id, number))
             must(kept == ends[number - 1][0], "an end is kept before the next", (self.label(row.id), number, kept))
+
+    def _gates(self, before: Job, row: Job) -> None:
+        """A run waits at its gate once, one decision is stored of it, and only an approved one starts."""
+        for slot, run in row.runs.items():
+            key, old = (row.id, slot), before.runs.get(slot)
+            if run.waits_for == "approval" and key not in self.gated:
+                self.gated[key] = None
+                self.at_gate(*key)
+            if run.approval is not None:
+                decided = self.gated[key]
+                must(decided in (None, run.approval), "a run is decided about once", (self.label(row.id), slot))
+                self.gated[key] = run.approval
+            starts = run.state is RunState.RUNNING and (old is None or old.state is not RunState.RUNNING)
+            if starts and self.plan.nodes[self.numbers[row.id]].gate is not None:
+                approved = run.approval is not None and run.approval.decision == "approved"
+                must(approved, "nothing starts before it is approved", (self.label(row.id), slot, run))
 
     # --- runs that are made for the ends of others ---
 
@@ -212,11 +232,12 @@ class GraphJudge:
     def _is_new(self, job_id: str, taken: tuple[tuple[str, int], ...], slot: str, reason: str | None) -> None:
         """No child runs twice for the same ends, and none goes back to an older one."""
         label, before = self.label(job_id), self.taken.setdefault(job_id, [])
-        if taken and reason != "UPSTREAM_TIMEOUT":
+        if taken and reason != "UPSTREAM_TIMEOUT" and job_id not in self.rewired:
             must(taken not in before, "no job runs twice for the same ends", (label, slot, taken))
         latest = {parent: number for one in before for parent, number in one}
         for parent, number in taken:
-            must(number >= latest.get(parent, 0), "what is taken only grows", (label, taken, latest))
+            grows = number >= latest.get(parent, 0) or job_id in self.rewired
+            must(grows, "what is taken only grows", (label, taken, latest))
         alone = len(taken) == 1 and len(self.document(job_id)["dependsOn"]) == 1 and job_id not in self.rewired
         if alone and before and before[-1] and reason != "UPSTREAM_TIMEOUT":
             due = before[-1][0][1] + 1
@@ -236,6 +257,7 @@ class GraphJudge:
     # --- the end ---
 
     def close(self) -> None:
+        self._no_cycle()
         for row in self.rows.values():
             self._rests(row)
         if self.plan.exact:
@@ -245,7 +267,7 @@ class GraphJudge:
         label = self.label(row.id)
         if row.followed is not None:
             must(row.followed.told == row.followed.ends, "every end was told", (label, row.followed))
-        if row.cancelled or row.paused:
+        if row.cancelled or row.paused or row.deleted_at is not None:
             return
         must(not row.runs, "no run is left", (label, row.runs))
         must(row.next_slot is None or row.next_slot > self.now, "no slot is left", (label, row.next_slot))
@@ -265,6 +287,13 @@ class GraphJudge:
                 "nobody waits for what has ended",
                 (label, self.label(parent), mark, ends, comes),
             )
+
+    def _no_cycle(self) -> None:
+        above = {job_id: set(_edges(self.world.jobs.stored(job_id))) for job_id in self.rows}
+        free: set[str] = set()
+        while found := {job_id for job_id, parents in above.items() if job_id not in free and parents <= free}:
+            free |= found
+        must(free == set(above), "no job depends on itself", [self.label(one) for one in set(above) - free])
 
     def _may_count(self, parent: str, mark: int) -> bool:
         """Whether an end of it may come that counts: not of one that runs once, after it was waited for in vain, or

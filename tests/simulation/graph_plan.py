@@ -48,6 +48,9 @@ class Node:
     busy: int = 0
     """Attempts that fail before the one that succeeds."""
     result: int | None = None
+    gate: str | None = None
+    """What is decided of its runs: approve, reject; both at once, so that the first one counts; nobody decides: then
+    onTimeout says approve or reject."""
     document: dict[str, Any] = field(default_factory=dict)
     created: float = 0.0
 
@@ -101,6 +104,9 @@ def _nodes(choose: random.Random, base: int, exact: bool) -> list[Node]:
             node.kind = "never" if choose.random() < 0.04 else "once"
             if not exact and choose.random() < 0.35:
                 node.kind = "recurring"
+        if choose.random() < 0.15:
+            node.gate = choose.choice(["approve", "approve", "reject", "nobody: approve", "nobody: reject"])
+            node.gate = "both" if not exact and choose.random() < 0.3 else node.gate
         # Some are made long after those they depend on have finished.
         node.created = base + 1 + choose.random() * (5 if choose.random() >= late else LENGTH * 0.8)
         node.document = _document(choose, node, base)
@@ -137,6 +143,12 @@ def _document(choose: random.Random, node: Node, base: int) -> dict[str, Any]:
         schedule = {"type": "once", "at": datetime.fromtimestamp(int(at), UTC).isoformat()}
     if node.edges:
         changes |= {"join": node.join, "onUpstreamFailure": node.policy, "upstreamTimeoutSeconds": PATIENCE}
+    if node.gate is not None:
+        silent, _, then = node.gate.partition(": ")
+        patience = choose.choice([60, 200]) if silent == "nobody" or choose.random() < 0.1 else 3_000
+        changes["approval"] = {"role": "scheduler", "timeoutSeconds": patience, "onTimeout": then or "reject"}
+        if patience < 3_000 and silent != "nobody":
+            changes["approval"]["onTimeout"] = "approve" if node.gate == "approve" else "reject"
     # One that succeeds in the end may lose any number of attempts to faults.
     retries = {"refused": 30, "exhausted": 1, "succeeds": 90}[node.fate]
     return make_document(
@@ -151,7 +163,19 @@ def _document(choose: random.Random, node: Node, base: int) -> dict[str, Any]:
 
 
 def _interference(choose: random.Random, nodes: list[Node], base: int) -> list[Action]:
-    kinds = ["cancel", "cancel execution", "retry", "retry", "retry", "pause", "pause", "delete", "execute"]
+    kinds = [
+        "cancel",
+        "cancel execution",
+        "retry",
+        "retry",
+        "retry",
+        "pause",
+        "pause",
+        "delete",
+        "execute",
+        "edges",
+        "edges",
+    ]
     found, number = [], 100
     for _ in range(choose.choice([0, 1, 3, 6, 10])):
         kind, job = choose.choice(kinds), choose.randrange(len(nodes))

@@ -19,6 +19,7 @@ REASON = {
     "CANCELLED": "UPSTREAM_CANCELLED",
     "SKIPPED": "UPSTREAM_SKIPPED",
 }
+REFUSALS = {"reject": "REJECTED", "nobody: reject": "APPROVAL_TIMEOUT"}
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ def _end_of(node: Node, parents: Sequence[tuple[Edge, End | None]]) -> End:
     judged = None if reason is None else verdict(node.policy, reason)
     if judged is not None:
         return judged
+    if node.gate in REFUSALS:
+        return End("CANCELLED", REFUSALS[node.gate])
     outcome = OUTCOME_OF[node.fate]
     return End(outcome, n=node.result if outcome == "COMPLETED" else None)
 
