@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api_client import Api, machine, make_body, user
-from tests.factories import NOW, new_id
+from tests.factories import JOB_ID, NOW, new_id
 from tests.workflows import NEVER, PATH, TARGET, Played, diamond, job, workflow
 
 KEY = {"idempotency-key": "k1"}
@@ -209,7 +209,7 @@ def test_who_may_do_what() -> None:
     assert played.api.post(f"{path}/cancel", claims=root).status == 200
 
 
-@pytest.mark.parametrize("path", [f"{PATH}/{new_id()}", f"{PATH}/x", f"{PATH}/{new_id()}/cancel"])
+@pytest.mark.parametrize("path", [f"{PATH}/{JOB_ID}", f"{PATH}/x", f"{PATH}/{JOB_ID}/cancel"])
 def test_there_is_no_such_workflow(path: str) -> None:
     api = Api()
     assert (api.post(path) if path.endswith("cancel") else api.get(path)).status == 404
