@@ -46,6 +46,8 @@ class Engine:
     uniform: Uniform = random.uniform
     ended: Callable[[Execution], None] = _nobody_counts
     """Is told of each attempt by whoever's write took it out of the row, in whatever thread that runs."""
+    parallel: int = 8
+    """Jobs that are looked at, or changed, side by side: a graph's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +68,6 @@ class Services(Polls):
     retry_configs: RetryConfigs
     machine: Machine
     dependents: Dependents
-    parallel: int = 8
-    """Dependents that are looked at side by side."""
     graphs: Graphs
     workflows: WorkflowStore
     new_job_id: Callable[[], str] = ids.new_job_id
@@ -88,5 +88,3 @@ class Executor(Attempts):
 
     machine: Machine
     dependents: Dependents
-    parallel: int = 8
-    """Dependents that are looked at side by side."""
