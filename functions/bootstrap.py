@@ -102,7 +102,7 @@ def _ports(
     clock = SystemClock()
     queues = settings.run_queues
     return {
-        "jobs": DynamoDbJobs(_client("dynamodb"), settings.jobs_table),
+        "jobs": DynamoDbJobs(_client("dynamodb"), settings.jobs_table, graphs=settings.coordination_table),
         "history": DynamoDbHistory(_client("dynamodb"), settings.executions_table, retention_days=retention_days),
         "timetable": SqsTimetable(
             _client("sqs"),

@@ -62,10 +62,12 @@ class WorkflowStore(Protocol):
     consistent."""
 
     def put(self, workflow: Workflow) -> Workflow:
-        """Put the row if absent; returns the row that is stored."""
+        """Put the row if absent; returns the row that is stored, which alone is listed."""
         ...
 
-    def get(self, workflow_id: str) -> Workflow | None: ...
+    def get(self, workflow_id: str) -> Workflow | None:
+        """Raises CorruptDefinitionError where what is stored cannot be read."""
+        ...
 
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[Workflow]:
         """Newest first; one that cannot be read is left out.

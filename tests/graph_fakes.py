@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from functions.domain.cursor import read_cursor, write_cursor
-from functions.domain.errors import GraphChangedError
+from functions.domain.errors import CorruptDefinitionError, GraphChangedError
 from functions.ports import Page
 from tests.faults import Faults
 
@@ -56,11 +56,15 @@ class InMemoryWorkflows:
     def __init__(self, *, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
         self.rows: dict[str, Workflow] = {}
+        self.broken: set[str] = set()
+        """Workflows whose rows cannot be read."""
 
     def put(self, workflow: Workflow) -> Workflow:
         return self.faults.run("workflows.put", lambda: self.rows.setdefault(workflow.id, workflow))
 
     def get(self, workflow_id: str) -> Workflow | None:
+        if workflow_id in self.broken:
+            raise CorruptDefinitionError
         return self.rows.get(workflow_id)
 
     def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[Workflow]:
@@ -70,4 +74,7 @@ class InMemoryWorkflows:
         keys = [key for key in sorted(places, reverse=True) if before is None or key < before]
         more = len(keys) > limit
         keys = keys[:limit]
-        return Page(items=[places[key] for key in keys], cursor=write_cursor(keys[-1], scope=scope) if more else None)
+        return Page(
+            items=[places[key] for key in keys if places[key].id not in self.broken],
+            cursor=write_cursor(keys[-1], scope=scope) if more else None,
+        )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from functions.adapters.dynamodb_keys import dependents_kind, edge_row, graph_row, name_of, text
+from functions.adapters.dynamodb_keys import dependents_kind, edge_row, graph_row, name_of, number, text
+from functions.adapters.parallel import for_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
-
-_PARALLEL = 16
-"""Edges that are written at the same time: a put each, so that one that is there already is left alone."""
 
 
 class DynamoDbDependents:
@@ -24,10 +21,16 @@ class DynamoDbDependents:
         self._table = table
 
     def add(self, child: str, parents: Sequence[str]) -> None:
-        _all(parents, lambda parent: self._client.put_item(TableName=self._table, Item=edge_row(parent, child)))
+        for_all(
+            lambda parent: self._client.put_item(TableName=self._table, Item=edge_row(parent, child)),
+            parents,
+        )
 
     def remove(self, child: str, parents: Sequence[str]) -> None:
-        _all(parents, lambda parent: self._client.delete_item(TableName=self._table, Key=edge_row(parent, child)))
+        for_all(
+            lambda parent: self._client.delete_item(TableName=self._table, Key=edge_row(parent, child)),
+            parents,
+        )
 
     def of(self, parent: str, *, after: str | None, limit: int) -> Sequence[str]:
         start: dict[str, Any] = {} if after is None else {"ExclusiveStartKey": edge_row(parent, after)}
@@ -43,15 +46,6 @@ class DynamoDbDependents:
         return [name_of(item) for item in answer["Items"]]
 
 
-def _all(parents: Sequence[str], write: Callable[[str], object]) -> None:
-    if len(parents) == 1:
-        write(parents[0])
-        return
-    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-        for _ in pool.map(write, parents):
-            pass
-
-
 class DynamoDbGraphs:
     """Graphs over one table: attribute `v` of the owner's row."""
 
@@ -62,3 +56,17 @@ class DynamoDbGraphs:
     def version(self, owner: str) -> int:
         item = self._client.get_item(TableName=self._table, Key=graph_row(owner), ConsistentRead=True).get("Item")
         return 0 if item is None else int(item["v"]["N"])
+
+
+def next_version(table: str, owner: str, read: int) -> dict[str, Any]:
+    """The write, as a part of a transaction, of the version that follows the one that was read."""
+    return {
+        "Update": {
+            "TableName": table,
+            "Key": graph_row(owner),
+            "UpdateExpression": "SET #v = :next",
+            "ConditionExpression": "#v = :read" if read else "attribute_not_exists(#v)",
+            "ExpressionAttributeNames": {"#v": "v"},
+            "ExpressionAttributeValues": {":next": number(read + 1)} | ({":read": number(read)} if read else {}),
+        }
+    }

@@ -38,6 +38,7 @@ DEAD_LETTERS = "d"
 """Partition of the index of dead letters."""
 
 _OWNER_PLACE = re.compile(r"\d{10}#[0-9a-f-]{36}", re.ASCII)
+_WORKFLOW_PLACE = re.compile(r"\d{10}#.{1,64}", re.ASCII)
 _HISTORY_PLACE = re.compile(r"\d{10}([dm][a-z2-7]{8})?-\d{4}", re.ASCII)
 
 
@@ -196,6 +197,22 @@ def workflow_row(workflow_id: str) -> dict[str, Any]:
 def workflows_kind(owner: str) -> str:
     """The partition of the list of an owner's workflows."""
     return f"workflows#{owner}"
+
+
+def workflow_place(created_at: int, workflow_id: str) -> str:
+    """Where a workflow stands in its owner's list."""
+    return f"{created_at:010d}#{workflow_id}"
+
+
+def listed_workflow(owner: str, place: str) -> dict[str, Any]:
+    """Raises InvalidFieldError("cursor", …) for what is no place."""
+    _must_be_place(place, _WORKFLOW_PLACE)
+    return {"kind": text(workflows_kind(owner)), "name": text(place)}
+
+
+def workflow_at(place: str) -> str:
+    """The id of the workflow that stands there."""
+    return place.split("#", 1)[1]
 
 
 def circuit_row(key: str) -> dict[str, Any]:

@@ -8,16 +8,8 @@ from typing import Any
 
 from functions.api.openapi_operation import Operation
 from functions.api.openapi_operations import OPERATIONS
-from functions.api.openapi_schemas import (
-    CIRCUIT_KEY,
-    EXECUTION_ID,
-    JOB_ID,
-    JOB_TYPE,
-    WORKER_ID,
-    Schema,
-    ref,
-    schemas,
-)
+from functions.api.openapi_schemas import schemas
+from functions.api.openapi_shapes import CIRCUIT_KEY, EXECUTION_ID, JOB_ID, JOB_TYPE, WORKER_ID, Schema, ref
 from functions.api.problems import FAULT, PROBLEMS
 from functions.api.request import JSON_TYPE
 from functions.api.route import Access, Route

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from functions.api.openapi_schemas import Schema
+from functions.api.openapi_shapes import Schema
 from functions.api.paging import DEFAULT_LIMIT, MAX_CURSOR_LENGTH, MAX_LIMIT
 from functions.api.request import JSON_TYPE
 

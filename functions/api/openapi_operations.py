@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from functions.api.openapi_operation import CURSOR, LIMIT, Operation, parameter
-from functions.api.openapi_schemas import INSTANT, JOB_ID, Schema
+from functions.api.openapi_shapes import INSTANT, JOB_ID, Schema
 from functions.api.openapi_work import WORK
 from functions.api.request import JSON_TYPE, MAX_KEY_LENGTH, MERGE_PATCH_TYPE
 from functions.api.routes_schedule import DEFAULT_COUNT, MAX_COUNT

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from functions.domain.dependence import MAX_PARENTS, UPSTREAM_TIMEOUT
+from functions.domain.ids import JOB_ID_PATTERN
 from functions.domain.retry import POISON_AT
 from functions.usecases.bulk import MAX_ITEMS
 
@@ -145,15 +147,48 @@ class TypeConfigBody(RetryConfig):
     )
 
 
+class DependencyBody(Strict):
+    """A job that this one depends on."""
+
+    job_id: Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
+    on: Annotated[
+        Literal["success", "failure", "completion"], Field(description="How its run must end; completion: either way.")
+    ] = "success"
+    when: str = absent(
+        min_length=1,
+        max_length=1_024,
+        description="JMESPath over the result of its run (`null` for none): met only where that is true.",
+        examples=["rows > `0`"],
+    )
+
+
 class JobBody(Strict):
     """A job as a caller registers it."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["schedule"]}, {"required": ["dependsOn"]}]})
 
     name: Name
     description: Annotated[str, StringConstraints(max_length=1_000)] = ""
     type: Label = absent(
         description="What kind of job this is; lists can be filtered by it, and it may have a retry configuration.",
     )
-    schedule: Schedule
+    schedule: Schedule = absent(
+        description="When it runs. A job with dependsOn has none, or one of type once as the earliest start."
+    )
+    depends_on: list[DependencyBody] = absent(
+        min_length=1,
+        max_length=MAX_PARENTS,
+        description="The job runs when those have: for each run of one, or for the latest runs of several.",
+    )
+    join: Annotated[
+        Literal["all", "any"], Field(description="Whether all of them have to end as they should, or any one.")
+    ] = "all"
+    on_upstream_failure: Annotated[
+        Literal["skip", "fail", "run"], Field(description="What becomes of a run whose dependencies cannot be met.")
+    ] = "skip"
+    upstream_timeout_seconds: Annotated[
+        int, Field(ge=60, le=YEAR_SECONDS, description="How long it waits for them; then they count as not met.")
+    ] = UPSTREAM_TIMEOUT
     target: Target
     payload: Any = Field(default=None, description="Any JSON, at most 131 072 bytes.")
     retry_config: RetryConfig = absent()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from functions.domain.circuit import Circuit
-    from functions.domain.job import Job
+    from functions.domain.job import Job, Upstream
     from functions.domain.job_type import StoredTypeConfig
     from functions.domain.progress import Progress
     from functions.domain.run import ActiveRun
@@ -104,6 +104,8 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "activeRuns": [_run(job.id, slot, run) for slot, run in sorted(job.runs.items())],
         "lastRun": None,
     }
+    if job.upstream is not None:
+        view["upstream"] = _upstream(job.upstream, document)
     if job.last_run is not None:
         last = job.last_run
         view["lastRun"] = {
@@ -112,9 +114,21 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
             "outcome": last.outcome.value,
             "attempt": last.attempt,
             "errorCode": last.error_code,
+            "reason": last.reason,
             "endedAt": rfc3339(last.ended_at),
         }
     return view
+
+
+def _upstream(upstream: Upstream, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the job waits for; `document` is empty where it cannot be read."""
+    blocked_by, dependencies = upstream.blocked_by, document.get("dependsOn", ())
+    known = blocked_by is not None and blocked_by < len(dependencies)
+    return {
+        "waitingFor": dependencies[blocked_by]["jobId"] if known else None,
+        "since": None if upstream.since is None else rfc3339(upstream.since),
+        "nextLookAt": None if upstream.look_at is None else rfc3339(upstream.look_at),
+    }
 
 
 def _run(job_id: str, slot: str, run: ActiveRun) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Each raises ConflictError where the state does not allow it.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -27,6 +28,7 @@ from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.following import look_hint
 from functions.domain.ids import MAX_ATTEMPTS
 from functions.domain.job import Gap, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
@@ -37,7 +39,11 @@ from functions.domain.rescheduling import (
     rescheduled,
     reschedules,
 )
+from functions.domain.rewiring import rewired
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
+from functions.domain.upstream import Parent
+
+NO_PARENTS: Mapping[str, Parent] = MappingProxyType({})
 
 
 def new_job(
@@ -98,10 +104,18 @@ def decide_resume(job: Job, *, now: float, write_id: str) -> Write | Drop:
 
 
 def decide_change(
-    job: Job, definition: Definition, *, enabled: bool | None, now: float, write_id: str, by: str | None = None
+    job: Job,
+    definition: Definition,
+    *,
+    enabled: bool | None,
+    now: float,
+    write_id: str,
+    by: str | None = None,
+    parents: Mapping[str, Parent] = NO_PARENTS,
 ) -> Write:
     """Replace the definition, as `by` wants. A waiting retry is kept, and uses the new one at its next attempt.
 
+    `parents` are those that the job did not depend on before.
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
@@ -112,6 +126,7 @@ def decide_change(
     if reschedules(job, definition):
         row, flush = rescheduled(job, row, definition, now=now)
         hints = () if row.paused else next_hint(row)
+    row = rewired(job, row, definition, parents, now=int(now))
     if enabled is not None and enabled == row.paused:
         if enabled:
             row = replace(row, paused=False)
@@ -128,6 +143,8 @@ def decide_change(
         job.silence, job.definition, definition, now=int(now), next_due=row.next_due, succeeded=succeeded
     )
     row = replace(row, silence=alarm, changed_by=None if definition.approval is None else by)
+    if row.upstream != job.upstream and row.look_due is not None:
+        hints = (*hints, look_hint(int(now)))
     return Write(job=with_attention(row, int(now)), reason="CHANGED", flush=flush, hints=hints)
 
 

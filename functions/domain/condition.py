@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 
-import jmespath
-from jmespath.exceptions import JMESPathError
+from functions.domain.expression import ExpressionError, check, value_of
 
-_FALSE: tuple[object, ...] = (None, False, "", [], {})
+__all__ = ["check", "holds"]
 
 
 def holds(expression: str, result: str | None) -> bool:
-    """Whether the expression is true of the result, JSON text or None; one that fails on it is not."""
+    """Whether the expression is true of the result, JSON text or None; one that has no value there is not.
+
+    False, null, and what is empty ("", [], {}) are false; all else, 0 too, is true (JMESPath, "Or Expressions").
+    """
     try:
-        value = jmespath.search(expression, None if result is None else json.loads(result))
-    except (JMESPathError, ValueError, RecursionError):
+        value = value_of(expression, None if result is None else json.loads(result))
+    except (ExpressionError, ValueError, RecursionError):
         return False
-    return not any(value is false or (value == false and type(value) is type(false)) for false in _FALSE)
+    return value is not None and value is not False and not (isinstance(value, (str, list, dict)) and not value)

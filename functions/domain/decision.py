@@ -34,6 +34,8 @@ class Write:
     hints: tuple[Due, ...] = ()
     starts: str | None = None
     """Slot id of the run whose attempt the winner of this write executes."""
+    graph: int | None = None
+    """The version of the owner's graph that was read, where this write adds edges between jobs that exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from functions.domain.condition import check
+from functions.domain.errors import InvalidFieldError
+
 MAX_PARENTS = 1_000
 """Dependencies of one job."""
 UPSTREAM_TIMEOUT = 7 * 86_400
@@ -77,3 +80,47 @@ class ApprovalPolicy:
             on_timeout=OnTimeout(document.get("onTimeout", "reject")),
             four_eyes=bool(document.get("fourEyes", True)),
         )
+
+
+_ONLY_WITH_PARENTS = ("join", "onUpstreamFailure", "upstreamTimeoutSeconds")
+_ONLY_WITH_SCHEDULE = ("startAt", "endAt", "maxRuns", "spreadSeconds", "misfirePolicy", "misfireGraceSeconds")
+
+
+def check_dependencies(document: Mapping[str, Any]) -> None:
+    """Check what the fields about dependencies say, and of the schedule, as far as no row of another job is needed.
+
+    Raises InvalidFieldError naming field, value and what is allowed.
+    """
+    dependencies = document.get("dependsOn")
+    if not dependencies:
+        _check_without(document)
+        return
+    kind = (document.get("schedule") or {}).get("type")
+    if kind not in (None, "once"):
+        raise InvalidFieldError(
+            "schedule",
+            f"schedule of type {kind}: a job with dependsOn runs when those that it depends on have; leave schedule "
+            "out, or give type once as the earliest start.",
+        )
+    for field in _ONLY_WITH_SCHEDULE:
+        if document.get(field) is not None:
+            raise InvalidFieldError(
+                field, f"{field} is for a job that runs by a schedule of its own: leave it out beside dependsOn."
+            )
+    seen: dict[str, int] = {}
+    for index, one in enumerate(dependencies):
+        first = seen.setdefault(one["jobId"], index)
+        if first != index:
+            raise InvalidFieldError(
+                f"dependsOn[{index}].jobId", f"{one['jobId']} is in dependsOn[{first}] already: name each job once."
+            )
+        if one.get("when") is not None:
+            check(one["when"], f"dependsOn[{index}].when")
+
+
+def _check_without(document: Mapping[str, Any]) -> None:
+    if document.get("schedule") is None:
+        raise InvalidFieldError("schedule", "schedule is required; only a job with dependsOn may leave it out.")
+    for field in _ONLY_WITH_PARENTS:
+        if document.get(field) is not None:
+            raise InvalidFieldError(field, f"{field} is for a job with dependsOn: leave it out.")

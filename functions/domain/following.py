@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from functions.domain.decision import Due, attention_no_later
+from functions.domain.decision import Due, attention_no_later, waiting_hints
 from functions.domain.hint import LOOK_SLOT
 from functions.domain.ids import dependent_slot_id, slot_id
 from functions.domain.job import Followed, Job
@@ -25,6 +25,12 @@ def in_its_graph(before: Job, after: Job, *, now: int) -> tuple[Job, tuple[Due, 
 
 def look_hint(now: int) -> Due:
     return Due(LOOK_SLOT, 0, now)
+
+
+def first_hints(job: Job) -> tuple[Due, ...]:
+    """What to send once a new job's row exists."""
+    waits = job.waits_for_parents and not job.paused
+    return (*waiting_hints(job), look_hint(job.created_at)) if waits else waiting_hints(job)
 
 
 def followed_by(job: Job, *, once: bool) -> Followed:

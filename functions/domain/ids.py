@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+JOB_ID_PATTERN = f"^{_UUID}$"
 _SLOT = r"[0-9]{10}(?:[dm][a-z2-7]{8})?"
 _EXECUTION = re.compile(rf"({_UUID})-({_SLOT})-([0-9]{{4}})")
 _SLOT_ID = re.compile(_SLOT)

@@ -84,6 +84,8 @@ class Schedule:
 
     def check(self, *, now: float) -> None:
         """Raise InvalidFieldError for what is refused only when a job is made or its schedule changed."""
+        if self.type is ScheduleType.UPSTREAM:
+            return
         if self.at is not None:
             _check_once(self.at, now)
         if self.end_at is not None:

@@ -45,9 +45,10 @@ class Quarantine:
 
 
 def decide_visit(  # noqa: PLR0911 - a line a decision
-    job: Job, *, now: float, feeding: bool, sent: frozenset[Due] = frozenset()
+    job: Job, *, now: float, read_at: float, feeding: bool, sent: frozenset[Due] = frozenset()
 ) -> Recover | Quarantine | Write | Drop:
-    """Decide about a row that was read strongly.
+    """Decide about a row that was read strongly, not before `read_at`: a lease that was over then stays over, one that
+    is over by now may have been prolonged since, and history asks for no row's condition.
 
     `feeding` is False while the queues hold a backlog: then due work is neither woken nor counted (A16).
     `sent` are the hints that this visit has just sent for the runs it recovered: they had no time to start anything.
@@ -60,7 +61,7 @@ def decide_visit(  # noqa: PLR0911 - a line a decision
         return Write(job=replace(silent, attention_at=attention_no_later(silent, instant)), reason="SILENT")
     for slot, run in job.runs.items():
         lease = run.lease_expires_at
-        if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= now:
+        if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= read_at:
             return Recover(slot, run)
     due = tuple(
         hint

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from functions.domain.decision import Drop, Write
+from functions.domain.decision import Drop, Write, with_attention
 from functions.domain.definition import Definition
 from functions.domain.dependence import Dependency
 from functions.domain.errors import InvalidFieldError
@@ -29,6 +29,18 @@ _PARALLEL = 16
 NONE_KNOWN: Mapping[str, Parent] = MappingProxyType({})
 
 T = TypeVar("T")
+
+
+def connected(services: Services, job: Job, *, now: float) -> Job:
+    """The row of a new job, with its parents followed where it has any: what is done last before the row is put.
+
+    Raises InvalidFieldError as `followed_parents` does.
+    """
+    definition = job.defined
+    if not definition.depends_on:
+        return job
+    upstream = begin(services, job.owner, job.id, definition, now=now)
+    return with_attention(replace(job, upstream=upstream), int(now))
 
 
 def begin(
@@ -59,11 +71,34 @@ def followed_parents(
     anything is written, for a parent that does not exist, or not for this owner.
     """
     given = [one.job_id for one in dependencies]
-    stored = _checked(services, owner, child, given, known)
+    stored = must_exist(services, owner, child, dependencies, known=known)
     _each(lambda one: _follow(services, one), [one for one, row in stored.items() if row.followed is None])
     services.dependents.add(child, given)
     rows = services.jobs.get_rows(list(stored))
     return [known[one] if one in known else parent_of(rows.get(one)) for one in given]
+
+
+def must_exist(
+    services: Services,
+    owner: str,
+    child: str,
+    dependencies: Sequence[Dependency],
+    *,
+    known: Mapping[str, Parent] = NONE_KNOWN,
+) -> dict[str, Job]:
+    """The rows of the parents that are not known, by id; raises InvalidFieldError for one that is none for the child.
+
+    A job of another owner reads like one that does not exist.
+    """
+    rows = services.jobs.get_rows([one.job_id for one in dependencies if one.job_id not in known])
+    for index, one in enumerate(dependencies):
+        field = f"dependsOn[{index}].jobId"
+        if one.job_id == child:
+            raise InvalidFieldError(field, f"{child}: a job cannot depend on itself.")
+        row = rows.get(one.job_id)
+        if one.job_id not in known and (row is None or row.deleted_at is not None or row.owner != owner):
+            raise InvalidFieldError(field, f"There is no job {one.job_id}.")
+    return rows
 
 
 def runs_once(definition: Definition | None, parents: Iterable[Parent]) -> bool:
@@ -73,21 +108,6 @@ def runs_once(definition: Definition | None, parents: Iterable[Parent]) -> bool:
     if definition.depends_on:
         return all(parent.once for parent in parents)
     return definition.schedule.type is ScheduleType.ONCE
-
-
-def _checked(
-    services: Services, owner: str, child: str, given: Sequence[str], known: Mapping[str, Parent]
-) -> dict[str, Job]:
-    """The rows of those that are not known, by id."""
-    rows = services.jobs.get_rows([one for one in given if one not in known])
-    for index, parent in enumerate(given):
-        field = f"dependsOn[{index}].jobId"
-        if parent == child:
-            raise InvalidFieldError(field, f"{parent}: a job cannot depend on itself.")
-        row = rows.get(parent)
-        if parent not in known and (row is None or row.deleted_at is not None or row.owner != owner):
-            raise InvalidFieldError(field, f"There is no job {parent}.")
-    return rows
 
 
 def _follow(services: Services, parent: str) -> None:

@@ -113,6 +113,7 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
 
     `drained` are the concurrency keys that this tick has drained, each once whoever waits for it.
     """
+    read_at = engine.clock.now()
     job = engine.jobs.get(job_id, with_definition=False)
     if job is None:
         return "NO_SUCH_JOB"
@@ -123,14 +124,18 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
     done, sent = "WATCHED", frozenset[Due]()
     for _ in range(len(job.runs) + 2):
 
-        def decide(row: Job, _: str, sent: frozenset[Due] = sent) -> Write | Recover | Quarantine | Drop:
-            return decide_visit(row, now=engine.clock.now(), feeding=feeding, sent=sent)
+        def decide(
+            row: Job, _: str, sent: frozenset[Due] = sent, read_at: float = read_at
+        ) -> Write | Recover | Quarantine | Drop:
+            return decide_visit(row, now=engine.clock.now(), read_at=read_at, feeding=feeding, sent=sent)
 
         decision: Applied | Recover | Quarantine | Drop = apply(engine, job, decide)
         if isinstance(decision, Recover):
             waited = waiting_hints(job)
             job = _recover(engine, job, decision)
             done, sent = "RECOVERED", sent | frozenset(waiting_hints(job)).difference(waited)
+            read_at = engine.clock.now()
+            job = engine.jobs.get(job_id, with_definition=False) or job
             continue
         if isinstance(decision, Quarantine):
             return _quarantine(engine, job, decision)

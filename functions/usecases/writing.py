@@ -45,7 +45,7 @@ def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other])
     """Decide from `job` and write; whoever loses the race decides again from the row that won it.
 
     `decide` gets the row, `ruled`, and the write's fresh mark. What it returns besides a Write is returned as it is.
-    Raises UnavailableError after five lost races, or when the row is gone.
+    Raises UnavailableError after five lost races, or when the row is gone; GraphChangedError for a write with `graph`.
     """
     for _ in range(TRIES):
         mark = engine.new_write_id()
@@ -62,7 +62,7 @@ def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other])
         if decision.flush is not None:
             engine.history.record_gap(job.id, decision.flush, now=engine.clock.now())
         try:
-            saved = engine.jobs.save(job, replace(decision.job, write_id=mark))
+            saved = engine.jobs.save(job, replace(decision.job, write_id=mark), graph=decision.graph)
         except LostRaceError as lost:
             if lost.current is None:
                 raise UnavailableError("The job's row is gone.") from lost

@@ -37,7 +37,7 @@ REFERENCE = {
 
 @pytest.fixture
 def jobs(aws: Aws) -> DynamoDbJobs:
-    return DynamoDbJobs(aws.dynamodb, aws.jobs_table)
+    return DynamoDbJobs(aws.dynamodb, aws.jobs_table, graphs=aws.coordination_table)
 
 
 def row(aws: Aws, sort: str = "S", job_id: str = JOB_ID) -> dict[str, Any]:

@@ -123,6 +123,119 @@ def test_a_creation_whose_answer_was_lost_succeeds_although_somebody_wrote_since
     assert jobs.get(job.id).last_slot == NOW
 
 
+def many_jobs(count: int = 3) -> list[Any]:
+    """Every second one with a definition row of its own; one write puts them."""
+    return [
+        make_job(id=new_id(), payload=BIG if number % 2 else "{}", write_id="mine", revised_by="mine")
+        for number in range(count)
+    ]
+
+
+def test_many_jobs_are_read_as_they_were_put(jobs):
+    wanted = many_jobs(100)
+
+    put = jobs.create_all(wanted)
+
+    assert [replace(job, definition_row=None) for job in put] == wanted
+    assert jobs.get_many([job.id for job in wanted]) == list(put)
+    assert [job.definition_row is None for job in put[:4]] == [True, False, True, False]
+
+
+def test_one_taken_id_refuses_all_and_leaves_nothing(jobs, platform):
+    wanted = many_jobs(4)
+    taken = jobs.create(make_job(id=wanted[2].id, write_id="theirs"))
+
+    with pytest.raises(JobExistsError):
+        jobs.create_all(wanted)
+
+    assert jobs.get_many([job.id for job in wanted]) == [taken]
+    assert definition_rows(jobs, platform) == []
+
+
+def test_some_of_a_call_that_were_put_otherwise_do_not_make_it_done(jobs):
+    wanted = many_jobs(3)
+    jobs.create(wanted[0])
+
+    with pytest.raises(JobExistsError):
+        jobs.create_all(wanted)
+
+    assert [job.id for job in jobs.get_many([job.id for job in wanted])] == [wanted[0].id]
+
+
+@pytest.mark.case(31)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_creation_of_many_whose_answer_was_lost_succeeds(jobs, faults, number):
+    """Two definition rows come before the one write of all state rows."""
+    wanted = many_jobs(5)
+    faults.inject(lose_answer=number)
+
+    put = jobs.create_all(wanted)
+
+    assert jobs.get_many([job.id for job in wanted]) == list(put)
+
+
+def test_a_creation_of_many_whose_answer_was_lost_succeeds_although_somebody_wrote_since(jobs, faults):
+    wanted = many_jobs(3)
+
+    def start() -> None:
+        for number, job in enumerate(wanted):
+            read = jobs.get(job.id)
+            jobs.save(read, replace(read, write_id=f"other-{number}", last_slot=NOW))
+
+    faults.inject(lose_answer=2, meanwhile=start)
+
+    jobs.create_all(wanted)
+
+    assert [job.last_slot for job in jobs.get_many([job.id for job in wanted])] == [NOW] * 3
+
+
+def test_a_repeated_creation_of_many_changes_nothing(jobs):
+    wanted = many_jobs(3)
+    put = jobs.create_all(wanted)
+
+    assert jobs.create_all(wanted) == put
+    assert jobs.get_many([job.id for job in wanted]) == list(put)
+
+
+@pytest.mark.parametrize("crash", [{"crash_before": 3}, {"crash_after": 1}, {"crash_after": 2}, {"crash_after": 3}])
+def test_a_crash_leaves_all_of_many_or_none_and_is_repeated(jobs, faults, crash):
+    wanted = many_jobs(5)
+    ids = [job.id for job in wanted]
+    faults.inject(**crash)
+
+    with pytest.raises(Crash):
+        jobs.create_all(wanted)
+
+    assert len(jobs.get_many(ids)) == (5 if crash == {"crash_after": 3} else 0)
+    faults.disarm()
+    assert jobs.create_all(wanted) == jobs.get_many(ids)
+
+
+def test_of_two_that_want_one_id_at_once_one_puts_all(jobs):
+    shared = new_id()
+    calls = [
+        [make_job(id=new_id(), write_id=mark), make_job(id=shared, write_id=mark, payload=BIG), make_job(id=new_id())]
+        for mark in ("w-1", "w-2", "w-3", "w-4")
+    ]
+
+    answers = at_once(4, lambda number: jobs.create_all(calls[number]))
+
+    won = [number for number, answer in enumerate(answers) if not isinstance(answer, Exception)]
+    assert len(won) == 1
+    assert {type(answer) for number, answer in enumerate(answers) if number not in won} == {JobExistsError}
+    assert sorted(len(jobs.get_many([job.id for job in call])) for call in calls) == [1, 1, 1, 3]
+    assert jobs.get(shared) == answers[won[0]][1]
+
+
+def test_rows_are_read_by_id_however_many_are_asked_for(jobs):
+    put = [jobs.create(job) for job in many_jobs(130)]
+
+    rows = jobs.get_rows([*(job.id for job in put), new_id(), put[0].id])
+
+    assert rows == {job.id: job if job.definition_row is None else replace(job, definition=None) for job in put}
+    assert jobs.get_rows([]) == {}
+
+
 def test_the_definition_is_left_out_where_it_would_cost_a_read(jobs):
     put = jobs.create(make_job(payload=BIG))
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def driver_on(aws: Aws, world: World | None = None) -> Driver:
     return Driver(
         world or World(clock=FakeClock(NOW)),
-        jobs=DynamoDbJobs(aws.dynamodb, aws.jobs_table),
+        jobs=DynamoDbJobs(aws.dynamodb, aws.jobs_table, graphs=aws.coordination_table),
         history=DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=30),
     )
 

@@ -298,7 +298,7 @@ MUTANTS: list[Mutant] = [
     m(
         "own write not recognised",
         "a repeated write is taken for another's",
-        ("adapters/dynamodb_jobs.py", 'if item is None or item.get("wid") != text(new.write_id):', "if True:"),
+        ("adapters/dynamodb_jobs.py", 'if item.get("wid") != text(new.write_id):', "if True:"),
         by="tests/contract/test_job_store.py",
     ),
     m(
@@ -373,8 +373,8 @@ MUTANTS: list[Mutant] = [
         "the next slot is left to the sweep",
         (
             "domain/dispatch.py",
-            "    hints = (*next_hint(row), *_deadline_hint(",
-            "    hints = (*(), *_deadline_hint(",
+            "    hints = (*next_hint(row), *deadline_hint(",
+            "    hints = (*(), *deadline_hint(",
         ),
     ),
     m(

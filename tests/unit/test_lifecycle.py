@@ -84,7 +84,7 @@ NOTHING_LEFT = make_definition(maxRuns=1)
 
 
 def _quarantine(job: Job) -> Job:
-    decision = decide_visit(job, now=NOW + 90, feeding=True)
+    decision = decide_visit(job, now=NOW + 90, read_at=NOW + 90, feeding=True)
     assert isinstance(decision, Quarantine)
     write = after_quarantine(job, decision.due, now=NOW + 90)
     assert isinstance(write, Write)

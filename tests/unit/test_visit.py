@@ -22,7 +22,7 @@ GAP = Gap(first=NOW, last=NOW, count=1, reason=SkipReason.PAUSED)
 
 
 def visit(job: Job, now: float, *, feeding: bool = True) -> Any:
-    return decide_visit(job, now=now, feeding=feeding)
+    return decide_visit(job, now=now, read_at=now, feeding=feeding)
 
 
 class TestExpiredLease:
