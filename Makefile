@@ -80,9 +80,9 @@ simulate: setup ## Stories that try to lose a job, in virtual time (SEEDS=500)
 mutants: setup ## Break the code in each named way, and show what catches it
 	@$(IN) python -m tests.simulation.mutants
 
-ci: ## What CI runs: check, then end to end on a stack of its own; leaves nothing running
-	@$(MAKE) check
-	@$(IN) python -m gnomon.local.e2e --fresh -- $(ARGS)
+ci: ## What CI runs: check and e2e, side by side where they can, on a stack of its own; leaves nothing running
+	@$(MAKE) -j 2 lint types imports templates
+	@$(IN) python -m gnomon.local.e2e --fresh --everything -- $(ARGS)
 
 lock: setup ## Resolve the requirements anew into the lock files (ARGS=--upgrade for newer versions)
 	@$(IN) python -m gnomon.local.lock $(ARGS)

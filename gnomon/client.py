@@ -209,6 +209,28 @@ class Client:
         headers: Mapping[str, str] | None = None,
         repeatable: bool = False,
     ) -> Any:
+        response = self._answer(method, path, query=query, body=body, headers=headers, repeatable=repeatable)
+        if response is None or not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError:
+            raise UnreachableError(
+                f"{response.url} answered {response.status_code} with something that is not JSON.",
+                advice="Is this address a Gnomon API? `make up` prints the local one.",
+            ) from None
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool = False,
+    ) -> httpx.Response | None:
+        """The answer of a call that succeeded; None for a deletion that had been done before."""
         request = self._http.build_request(
             method,
             path,
@@ -223,15 +245,7 @@ class Client:
             return None
         if not response.is_success:
             raise _api_error(response)
-        if not response.content:
-            return None
-        try:
-            return response.json()
-        except ValueError:
-            raise UnreachableError(
-                f"{request.url} answered {response.status_code} with something that is not JSON.",
-                advice="Is this address a Gnomon API? `make up` prints the local one.",
-            ) from None
+        return response
 
     def _send(self, request: httpx.Request, *, repeatable: bool) -> tuple[httpx.Response, bool]:
         """The answer, and whether the request was sent more than once."""

@@ -13,6 +13,7 @@ class LastRun(TypedDict, total=False):
     outcome: str
     attempt: int
     errorCode: str | None
+    reason: str | None
     endedAt: str
 
 
@@ -165,3 +166,52 @@ class Preview(TypedDict):
 
     slots: list[str]
     local: list[str]
+
+
+class Blocker(TypedDict):
+    """A job that another one waits for; `name` is None for one outside the workflow."""
+
+    name: str | None
+    jobId: str
+    status: str
+
+
+class WorkflowMember(TypedDict, total=False):
+    """A job of a workflow. `waitsFor` is jobs, approval, time or resume; None for one that runs or has ended."""
+
+    name: str
+    jobId: str
+    status: str
+    waitsFor: str | None
+    blockedBy: list[Blocker]
+    nextRunAt: str | None
+    readyAt: str | None
+    startedAt: str | None
+    endedAt: str | None
+    lastRun: LastRun | None
+
+
+WorkflowEdge = TypedDict("WorkflowEdge", {"from": str | None, "fromId": str, "to": str, "on": str, "when": str | None})
+
+
+class Span(TypedDict):
+    """What a job has added to the time of its workflow."""
+
+    name: str
+    jobId: str
+    seconds: int
+
+
+class Workflow(TypedDict, total=False):
+    """Jobs that were created together. Lists have `jobCount` instead of what follows it here."""
+
+    id: str
+    name: str
+    owner: str
+    createdBy: str
+    createdAt: str
+    jobCount: int
+    status: str
+    jobs: list[WorkflowMember]
+    edges: list[WorkflowEdge]
+    criticalPath: list[Span]

@@ -22,6 +22,7 @@ from functions.api.openapi_shapes import (
     record,
     ref,
 )
+from functions.api.openapi_workflow_schemas import workflow_job, workflow_schemas
 from functions.api.schemas import (
     BulkBody,
     DecisionBody,
@@ -31,11 +32,13 @@ from functions.api.schemas import (
     TypeConfigBody,
 )
 from functions.api.schemas_work import CompleteBody, FailBody, HeartbeatBody, PollBody, ProgressBody, WorkerBody
+from functions.api.workflow_body import WorkflowBody
 from functions.domain.circuit import CircuitState
 from functions.domain.execution import ExecutionStatus
 from functions.domain.job import JobStatus, SkipReason
 from functions.domain.run import Outcome
 from functions.domain.worker import WorkerStatus
+from functions.domain.workflow import LOCAL_NAME
 
 _BODIES = (
     JobBody,
@@ -50,6 +53,7 @@ _BODIES = (
     ProgressBody,
     CompleteBody,
     FailBody,
+    WorkflowBody,
 )
 
 
@@ -63,7 +67,12 @@ def schemas() -> dict[str, Schema]:
     named: dict[str, Schema] = {name: _untitled(schema) for name, schema in bodies["$defs"].items()}
     named["JobPatch"] = _patch(named["JobBody"])
     named["BulkBody"]["properties"]["items"]["items"] = ref("JobBody")
-    return named | _answers(named["JobBody"]) | _type_configs(named["TypeConfigBody"]) | _circuits()
+    named["WorkflowJob"] = workflow_job(named["JobBody"], named["DependencyBody"])
+    of_workflow = named["WorkflowBody"]["properties"]["jobs"]
+    of_workflow["patternProperties"] = {LOCAL_NAME: ref("WorkflowJob")}
+    return (
+        named | _answers(named["JobBody"]) | _type_configs(named["TypeConfigBody"]) | _circuits() | workflow_schemas()
+    )
 
 
 def _untitled(schema: Any) -> Any:

@@ -35,6 +35,7 @@ EXECUTION_ID: Schema = {
 }
 
 
+WORKFLOW_ID: Schema = JOB_ID | {"examples": ["0b0a4f0e-6d0c-4a63-9f1e-5c2b7d8e9f10"]}
 WORKER_ID: Schema = {"type": "string", "pattern": "^[a-z2-7]{16}$", "examples": ["b4vtq3dyq5n7xk2a"]}
 
 

@@ -103,22 +103,27 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "revision": job.revision,
         "activeRuns": [_run(job.id, slot, run) for slot, run in sorted(job.runs.items())],
         "gates": [_gate(job, slot, run) for slot, run in sorted(job.runs.items()) if run.at_gate],
-        "lastRun": None,
+        "lastRun": last_run_view(job),
     }
     if job.upstream is not None:
         view["upstream"] = _upstream(job.upstream, document)
-    if job.last_run is not None:
-        last = job.last_run
-        view["lastRun"] = {
-            "runId": run_id(job.id, last.slot_id),
-            "scheduledFor": rfc3339(slot_instant(last.slot_id)),
-            "outcome": last.outcome.value,
-            "attempt": last.attempt,
-            "errorCode": last.error_code,
-            "reason": last.reason,
-            "endedAt": rfc3339(last.ended_at),
-        }
     return view
+
+
+def last_run_view(job: Job) -> dict[str, Any] | None:
+    """How the run that ended last did; None where none has."""
+    last = job.last_run
+    if last is None:
+        return None
+    return {
+        "runId": run_id(job.id, last.slot_id),
+        "scheduledFor": rfc3339(slot_instant(last.slot_id)),
+        "outcome": last.outcome.value,
+        "attempt": last.attempt,
+        "errorCode": last.error_code,
+        "reason": last.reason,
+        "endedAt": rfc3339(last.ended_at),
+    }
 
 
 def _upstream(upstream: Upstream, document: Mapping[str, Any]) -> dict[str, Any]:

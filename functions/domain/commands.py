@@ -110,8 +110,8 @@ def decide_change(
     enabled: bool | None,
     now: float,
     write_id: str,
-    by: str | None = None,
     parents: Mapping[str, Parent] = NO_PARENTS,
+    by: str | None = None,
 ) -> Write:
     """Replace the definition, as `by` wants. A waiting retry is kept, and uses the new one at its next attempt.
 

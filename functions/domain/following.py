@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from functions.domain.decision import Due, attention_no_later, waiting_hints
+from functions.domain.decision import Drop, Due, Write, attention_no_later, waiting_hints, with_attention
 from functions.domain.hint import LOOK_SLOT
 from functions.domain.ids import dependent_slot_id, slot_id
 from functions.domain.job import Followed, Job
@@ -39,6 +39,26 @@ def followed_by(job: Job, *, once: bool) -> Followed:
     return Followed(ends=ends, told=ends, once=once)
 
 
+def all_told(job: Job, number: int, *, now: float) -> Write | Drop:
+    """All dependents were looked at for the end with this number."""
+    followed = job.followed
+    if followed is None or followed.told >= number:
+        return Drop("TOLD")
+    row = replace(job, followed=replace(followed, told=number, cursor=None))
+    return Write(job=with_attention(row, int(now)), reason="TOLD")
+
+
+def telling_goes_on(job: Job, number: int, cursor: str, *, now: float) -> Write | Drop:
+    """The dependents up to `cursor` were looked at for the end with this number; another message goes on.
+
+    After another end its own telling begins anew: those before the cursor have not heard of it.
+    """
+    if job.followed is None or job.followed.ends != number:
+        return Drop("ANOTHER_END")
+    row = replace(job, followed=replace(job.followed, cursor=cursor))
+    return Write(job=row, reason="TELLING", hints=(look_hint(int(now)),))
+
+
 def superseded_end(before: Job, after: Job) -> tuple[int, LastRun] | None:
     """The end, by its number, that must be kept before the write that makes `after` of `before`."""
     if before.followed is None or before.last_run is None or after.last_run == before.last_run:
@@ -54,9 +74,12 @@ def _with_its_end(before: Job, after: Job, now: int) -> Job:
     ended = after.last_run != before.last_run
     if not ended and after.cancelled and not before.cancelled:
         after, ended = replace(after, last_run=_cancelled(before, now)), True
-    if not ended:
-        return after
-    return replace(after, followed=replace(followed, ends=before.followed.ends + 1, cursor=None))
+    if ended:
+        return replace(after, followed=replace(followed, ends=before.followed.ends + 1, cursor=None))
+    if after.is_over and not before.is_over and followed.told >= followed.ends:
+        # No end, but those who wait for one have to know that none comes.
+        return replace(after, followed=replace(followed, told=followed.ends - 1, cursor=None))
+    return after
 
 
 def _cancelled(job: Job, now: int) -> LastRun:

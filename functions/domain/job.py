@@ -69,7 +69,7 @@ class Followed:
     ends: int
     """Runs that have ended since it is followed; the last one before that counts."""
     told: int
-    """The end that all dependents were looked at for."""
+    """The end that all dependents were looked at for; less than it once more where the job is over since."""
     cursor: str | None = None
     """The last dependent that was looked at for the end that is being told."""
     once: bool = False
@@ -183,11 +183,17 @@ class Job:
         return self.upstream is not None and self.upstream.look_at is not None and not self.cancelled
 
     @property
+    def is_over(self) -> bool:
+        """Whether no run of it will come, unless a caller asks for one."""
+        nothing = self.next_slot is None and not self.runs and not self.waits_for_parents
+        return nothing or self.deleted_at is not None
+
+    @property
     def look_due(self) -> int | None:
         """When to look at the graph that the job is part of: to tell its dependents of an end, to ask its parents."""
         dues = []
         if self.followed is not None and self.followed.ends > self.followed.told:
-            dues.append(0 if self.last_run is None else self.last_run.ended_at)
+            dues.append(self.created_at if self.last_run is None else self.last_run.ended_at)
         waits = self.upstream is not None and not self.runs and not self.paused and not self.cancelled
         if waits and self.upstream is not None and self.upstream.look_at is not None:
             dues.append(self.upstream.look_at)

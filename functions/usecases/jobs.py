@@ -281,10 +281,12 @@ def _change(
         draft = drafts.get(row.seq) or change(row)
         definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=row.created_at)
         must_not_dodge(caller, row, definition)
-        now, by = services.clock.now(), caller.id
+        now = services.clock.now()
         wiring = Wiring() if row.cancelled else wire(services, row, definition)
         return wiring.applied(
-            decide_change(row, definition, enabled=draft.enabled, now=now, write_id=mark, by=by, parents=wiring.parents)
+            decide_change(
+                row, definition, enabled=draft.enabled, now=now, write_id=mark, parents=wiring.parents, by=caller.id
+            )
         )
 
     applied: Applied = apply(services, job, decide)

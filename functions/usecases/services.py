@@ -59,6 +59,8 @@ class Services(Polls):
     retry_configs: RetryConfigs
     machine: Machine
     dependents: Dependents
+    parallel: int = 8
+    """Dependents that are looked at side by side."""
     graphs: Graphs
     workflows: WorkflowStore
     new_job_id: Callable[[], str] = ids.new_job_id
@@ -79,3 +81,5 @@ class Executor(Attempts):
 
     machine: Machine
     dependents: Dependents
+    parallel: int = 8
+    """Dependents that are looked at side by side."""

@@ -1,4 +1,7 @@
-"""A function that lacks one permission is noticed: one mutant a function here, all by `python -m tests.e2e.grants`."""
+"""A function that lacks one permission is noticed: one mutant a function here, all by `python -m tests.e2e.grants`.
+
+On a stack of its own: nobody else lacks what is taken away, and it can wait beside the others.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gnomon.local import emulator
+from gnomon.local.e2e import place_of_its_own
 from infra.grants import GRANTS
 from tests.e2e.mutants import OUTPUTS, role_of, statements, without
+from tests.e2e.people import People
 from tests.e2e.smoke import CHECKS, NOT_ENFORCED, Smoke
+from tests.e2e.stack import Api, Aws, Stack, bring_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.e2e.people import People
-    from tests.e2e.stack import Api, Aws, Stack
     from tests.e2e.target import Endpoint
 
 pytestmark = pytest.mark.e2e
@@ -23,11 +28,23 @@ BEYOND = {"WriteLogs", ""}
 """Statements of every function that are no grant of its own: logs, and the CDK's for tracing."""
 
 
+@pytest.fixture(scope="module")
+def own() -> Iterator[Stack]:
+    where = place_of_its_own()
+    try:
+        bring_up(where)
+        yield Stack.read(where)
+    finally:
+        emulator.remove(where)
+
+
 @pytest.fixture
-def smoke(stack: Stack, aws: Aws, api: Api, endpoint: Endpoint, people: People) -> Iterator[Smoke]:
-    smoke = Smoke(stack, aws, api, endpoint, people)
+def smoke(own: Stack, endpoint: Endpoint) -> Iterator[Smoke]:
+    aws, api = Aws(own), Api(own)
+    smoke = Smoke(own, aws, api, endpoint, People(own, aws))
     yield smoke
     smoke.clean_up()
+    api.close()
 
 
 def test_each_grant_has_its_check() -> None:
@@ -57,9 +74,9 @@ def test_deployed_role_has_the_grants_and_no_more(stack: Stack, aws: Aws, functi
         ("lifecycle", "PutEvents"),
     ],
 )
-def test_missing_grant_is_noticed(stack: Stack, aws: Aws, smoke: Smoke, function: str, grant: str) -> None:
+def test_missing_grant_is_noticed(smoke: Smoke, function: str, grant: str) -> None:
     check = CHECKS[function][grant]
     check(smoke)
-    with without(stack, aws, function, grant), pytest.raises(AssertionError):
+    with without(smoke.stack, smoke.aws, function, grant), pytest.raises(AssertionError):
         check(smoke)
     check(smoke)

@@ -3,10 +3,7 @@ holds beyond the outage."""
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +15,8 @@ import pytest
 from functions.domain import dispatch, job, visit
 from gnomon.client import Client
 from gnomon.local import emulator
-from gnomon.local.places import ROOT, Place, at
-from tests.e2e.stack import Aws, Stack, instant, job_body, once, until
+from gnomon.local.places import Place, at
+from tests.e2e.stack import Aws, Stack, bring_up, instant, job_body, once, until
 from tests.e2e.target import Endpoint
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(420)]
@@ -74,17 +71,11 @@ def _free_place() -> Place:
     raise AssertionError(f"no port of {PORTS} is free")
 
 
-def _up(where: Place) -> None:
-    """`GNOMON_PERSIST=1 make up`, in a process of its own."""
-    place = {"GNOMON_PORT": str(where.port), "GNOMON_STACK": str(where.stack_file), "GNOMON_PERSIST": "1"}
-    subprocess.run([sys.executable, "-m", "gnomon.local.stack"], env=os.environ | place, cwd=ROOT, check=True)
-
-
 @pytest.fixture(scope="module")
 def outage(endpoint: Endpoint) -> Iterator[Outage]:
     where = _free_place()
     try:
-        _up(where)
+        bring_up(where, persist=True)
         yield _interrupted(where, endpoint)
     finally:
         emulator.remove(where)
@@ -113,7 +104,7 @@ def _interrupted(where: Place, endpoint: Endpoint) -> Outage:
     stopped = time.time()
     assert emulator.stop(where)
     time.sleep(OUTAGE)
-    _up(where)
+    bring_up(where, persist=True)
     return Outage(jobs, seen, schedules, stopped, time.time(), Stack.read(where))
 
 
