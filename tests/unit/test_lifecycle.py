@@ -15,7 +15,7 @@ from functions.domain.decision import Write
 from functions.domain.ids import slot_id
 from functions.domain.job import Job, JobStatus
 from functions.domain.lifecycle import RUN_TRANSITIONS, TRANSITIONS, diagram, may_become, run_may_become
-from functions.domain.run import LastRun, Outcome, RunState
+from functions.domain.run import APPROVAL, LastRun, Outcome, RunState
 from functions.domain.visit import MAX_WAKES, Quarantine, after_quarantine, decide_visit
 from tests.factories import NOW, make_definition, make_job, make_run
 from tests.faults import Crash
@@ -79,6 +79,11 @@ QUARANTINED_RETRY = make_job(
     wakes=MAX_WAKES,
     runs={slot_id(NOW): make_run(state=RunState.WAITING, attempt=1, due_at=NOW)},
 )
+QUARANTINED_AT_ITS_GATE = make_job(
+    next_slot=None,
+    wakes=MAX_WAKES,
+    runs={slot_id(NOW): make_run(state=RunState.WAITING, waits_for=APPROVAL, due_at=NOW)},
+)
 ENDED = LastRun(slot_id=slot_id(NOW), attempt=1, outcome=Outcome.COMPLETED, fence=1, ended_at=NOW)
 NOTHING_LEFT = make_definition(maxRuns=1)
 
@@ -110,7 +115,7 @@ LEFT = [
     _failed(make_job(starts=1, paused=True)),
 ]
 RARE = [
-    *((job, _quarantine(job)) for job in (QUARANTINED_RETRY, make_job(wakes=MAX_WAKES))),
+    *((job, _quarantine(job)) for job in (QUARANTINED_RETRY, QUARANTINED_AT_ITS_GATE, make_job(wakes=MAX_WAKES))),
     *((job, _nothing_left(job)) for job in LEFT),
     *(
         _executed(outcome, paused=paused)
@@ -140,11 +145,11 @@ def test_the_end_of_a_schedule_in_a_pause() -> None:
     assert write.job.gap.count == 2
 
 
-def test_each_line_is_there_once_and_blocked_is_not_built() -> None:
+def test_each_line_is_there_once() -> None:
     pairs = [(one.before, one.after) for one in TRANSITIONS]
     assert len(pairs) == len(set(pairs))
     assert all(one.before is not one.after for one in TRANSITIONS)
-    assert {one.after for one in TRANSITIONS} == set(JobStatus) - {JobStatus.BLOCKED}
+    assert {one.after for one in TRANSITIONS} == set(JobStatus) - {JobStatus.SKIPPED}
     assert not may_become(JobStatus.COMPLETED, JobStatus.RUNNING)
     assert not may_become(None, JobStatus.RUNNING)
     assert not run_may_become(RunState.QUEUED, RunState.RUNNING)

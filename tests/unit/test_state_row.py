@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from functions.domain.approval import subject_of
 from functions.domain.errors import GnomonError
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
-from functions.domain.ids import is_manual, slot_id
+from functions.domain.ids import is_manual, run_id, slot_id
 from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
-from functions.domain.run import HINT_SLACK, Outcome, RunState
+from functions.domain.run import APPROVAL, HINT_SLACK, Decision, Outcome, RunState
 from functions.domain.visit import WAKE_BACKOFF_MAX
 from functions.usecases.actions import (
     cancel_execution,
@@ -27,6 +28,7 @@ from functions.usecases.actions import (
     resume_job,
     retry_job,
 )
+from functions.usecases.approvals import Verdict, decide_run
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, Driver
 from tests.factories import NOW, make_document
@@ -69,13 +71,43 @@ def check_row(driver: Driver, row: Job) -> None:
         if run.state is RunState.WAITING and run.attempt > 0:
             past = world.history.get(row.id, slot, run.attempt)
             assert past is not None, "an attempt is in history before the next one waits"
-            if not run.manual and row.brake_count < 300:
+            if not run.manual and row.brake_count < 300 and run.approval == past.approval:
                 assert run.due_at == past.next_retry_at
         if run.state is RunState.RUNNING and run.attempt > 1:
             assert world.history.get(row.id, slot, run.attempt - 1) is not None
         assert run.fence <= row.fence
+    check_gates(driver, row)
     fences = [run.fence for run in row.runs.values() if run.state is RunState.RUNNING]
     assert len(fences) == len(set(fences)), "fences are job-wide"
+
+
+def check_gates(driver: Driver, row: Job) -> None:
+    """A run at its gate has nothing running and a deadline; one that was decided about waits no more."""
+    for run in row.runs.values():
+        if run.waits_for == APPROVAL:
+            assert (run.state, run.approval, run.verdict) == (RunState.WAITING, None, None)
+            assert run.due_at is not None
+            assert run.deferred_for == "APPROVAL_NEEDED"
+        if run.approval is not None and run.approval.decision is Decision.REJECTED:
+            assert (run.state, run.verdict) == (RunState.WAITING, Outcome.CANCELLED), "what was rejected never runs"
+    for execution in driver.world.history.of(row.id):
+        approval = execution.approval
+        if approval is not None and approval.decision is Decision.REJECTED:
+            assert execution.status is ExecutionStatus.CANCELLED
+            assert execution.started_at is None
+
+
+def check_start(before: Job | None, row: Job) -> None:
+    """A first attempt begins under the approval of what it calls."""
+    definition = row.definition
+    for slot, run in row.runs.items():
+        old = None if before is None else before.runs.get(slot)
+        started = run.state is RunState.RUNNING and (old is None or old.fence != run.fence)
+        if not started or definition is None or definition.approval is None or (run.attempt > 1 and not run.approval):
+            continue
+        assert run.approval is not None, "nothing starts that nobody approved"
+        assert run.approval.decision is Decision.APPROVED
+        assert run.approval.subject == subject_of(definition), "nothing else is called than what was approved"
 
 
 def check_taken(driver: Driver, before: Job, row: Job, *, since: float) -> None:
@@ -120,6 +152,12 @@ POLICIES: list[dict[str, Any]] = [
         {"maxRetries": 5, "initialDelaySeconds": 5, "jitter": 0, "retryWindowSeconds": 60},
     )
 ]
+GATES: list[dict[str, Any]] = [
+    {},
+    {},
+    {"approval": {"role": "admin", "timeoutSeconds": 90, "fourEyes": False}},
+    {"approval": {"role": "admin", "timeoutSeconds": 2_000, "onTimeout": "approve", "fourEyes": False}},
+]
 ALARMS: list[dict[str, Any]] = [{}, {"alertAfterSeconds": 60}, {"alertAfterSeconds": 300}]
 
 
@@ -135,6 +173,7 @@ class Story:
         self.rows: dict[str, Job] = {}
         self.began = self.world.clock.now()
         document = choose.choice(SCHEDULES) | choose.choice(POLICIES) | choose.choice(ALARMS)
+        document |= choose.choice(GATES)
         self.job = self.driver.create(**document, enabled=choose.random() > 0.1)
         self.nested = 0
 
@@ -156,6 +195,7 @@ class Story:
             for row in self.world.jobs.rows.values():
                 check_row(self.driver, row)
                 check_taken(self.driver, self.rows.get(row.id, row), row, since=self.began)
+                check_start(self.rows.get(row.id), row)
                 self.rows[row.id] = row
         if when == "before" and name == "jobs.save" and self.nested < 2 and self.choose.random() < 0.2:
             self.nested += 1  # somebody else writes between our read and our write
@@ -200,6 +240,7 @@ class Story:
 
     def request(self) -> None:
         requests = [self.pause, self.resume, self.resume, self.patch, self.tag, self.execute, self.retry]
+        requests += [self.approve, self.approve, self.reject] if self.world.jobs.rows else []
         requests += [self.cancel_execution] + ([self.cancel] if self.choose.random() < 0.2 else [])
         requests += [self.delete] if self.choose.random() < 0.1 else []
         self.choose.choice(requests)()
@@ -212,7 +253,10 @@ class Story:
 
     def patch(self) -> None:
         document = make_document(
-            **self.choose.choice(SCHEDULES), **self.choose.choice(POLICIES), **self.choose.choice(ALARMS)
+            **self.choose.choice(SCHEDULES),
+            **self.choose.choice(POLICIES),
+            **self.choose.choice(ALARMS),
+            **self.choose.choice(GATES),
         )
         draft = JobDraft(document=document, payload='{"a":1}')
         change_job(self.driver.services, ADMIN, self.job.id, change=lambda _: draft)
@@ -230,6 +274,19 @@ class Story:
 
     def retry(self) -> None:
         retry_job(self.driver.services, ADMIN, self.job.id, delay_seconds=self.choose.choice([0, 30]))
+
+    def approve(self) -> None:
+        self.decide(Decision.APPROVED)
+
+    def reject(self) -> None:
+        self.decide(Decision.REJECTED)
+
+    def decide(self, decision: Decision) -> None:
+        """About a run that waits, if one does; else about any."""
+        runs = self.driver.row(self.job.id).runs
+        slots = [slot for slot, run in runs.items() if run.at_gate] or list(runs) or [slot_id(NOW + 60)]
+        verdict = Verdict(decision=decision, run=run_id(self.job.id, self.choose.choice(slots)))
+        decide_run(self.driver.services, ADMIN, self.job.id, verdict)
 
     def cancel_execution(self) -> None:
         for slot, run in self.driver.row(self.job.id).runs.items():
@@ -272,13 +329,14 @@ def test_after_any_story_every_due_slot_gets_its_outcome(seed: int, steps: int) 
     with contextlib.suppress(GnomonError):
         resume_job(driver.services, ADMIN, story.job.id)
     row = driver.row(story.job.id)
-    settle = 75 + 120 + WAKE_BACKOFF_MAX + 600
+    settle = 75 + 120 + WAKE_BACKOFF_MAX + 600 + 2_000
     driver.run(settle)
     row = driver.row(story.job.id)
     now = driver.clock.now()
     for slot, run in row.runs.items():
         assert (run.lease_expires_at or run.due_at or now) >= now - 200, f"{slot} is stuck: {run}"
-    if row.next_due is not None and not row.paused:
+    waits_for_a_gate = row.next_waits and any(run.at_gate for run in row.runs.values())
+    if row.next_due is not None and not row.paused and not waits_for_a_gate:
         assert row.next_due >= now - 200, "the next slot is long due"
     if row.last_run is not None and not row.cancelled:
         assert row.last_run.outcome in tuple(Outcome)
