@@ -55,6 +55,15 @@ def ended(client: Client, job_id: str, *, seconds: float = 30) -> list[dict[str,
     return [dict(execution) for execution in client.history(job_id)]
 
 
+def refusal(decide: Callable[[str], Any], job_id: str) -> GnomonApiError | None:
+    """Why the decision was refused; None where it was stored."""
+    try:
+        decide(job_id)
+    except GnomonApiError as error:
+        return error
+    return None
+
+
 def test_an_approved_run_is_called_and_says_who_let_it(
     scheduler: Client, boss: Client, create: Create, endpoint: Endpoint
 ) -> None:
@@ -101,15 +110,8 @@ def test_of_two_who_decide_at_once_one_is_told_of_the_other(
         job = create(schedule=once(0), target=endpoint.target(), approval=GATE)
         at_gate(scheduler, job["id"])
 
-        def decide(who: Callable[..., Any], job_id: str = job["id"]) -> GnomonApiError | None:
-            try:
-                who(job_id)
-            except GnomonApiError as error:
-                return error
-            return None
-
         with ThreadPoolExecutor(2) as pool:
-            approved, rejected = pool.map(decide, (boss.approve_job, carol.reject_job))
+            approved, rejected = pool.map(refusal, (boss.approve_job, carol.reject_job), [job["id"]] * 2)
         assert (approved is None) != (rejected is None)
         [refused] = [error for error in (approved, rejected) if error is not None]
         assert refused.status == 409
