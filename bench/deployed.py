@@ -14,6 +14,7 @@ from bench.call_log import Call, CallLog
 from bench.invocations import hints_event, invoked
 from bench.request_time import RULES, reference_body
 from functions.adapters.dynamodb_circuits import DynamoDbCircuits
+from functions.adapters.dynamodb_graph import DynamoDbDependents, DynamoDbGraphs
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
@@ -23,6 +24,7 @@ from functions.adapters.dynamodb_progress import DynamoDbProgress
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
 from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
+from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
 from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.api.app import create_app
@@ -35,7 +37,7 @@ from functions.usecases.executor import handle_hint
 from functions.usecases.services import Engine, Executor, Services
 from functions.usecases.sweep import Swept, sweep
 from tests.api_client import sample_event
-from tests.fakes import FakeClock, FakeTargets, FakeWorkflows
+from tests.fakes import FakeClock, FakeMachine, FakeTargets
 from tests.tables import create_tables
 
 REGION = "eu-central-1"
@@ -92,8 +94,11 @@ class Deployed:
             workers=DynamoDbWorkers(dynamodb, "coordination"),
             progress=DynamoDbProgress(dynamodb, "coordination"),
             retry_configs=retry_configs,
-            workflows=FakeWorkflows(self.clock),
+            machine=FakeMachine(self.clock),
             circuits=circuits,
+            dependents=DynamoDbDependents(dynamodb, "coordination"),
+            graphs=DynamoDbGraphs(dynamodb, "coordination"),
+            workflows=DynamoDbWorkflows(dynamodb, "coordination"),
         )
         self._app = create_app(
             services,
@@ -106,7 +111,11 @@ class Deployed:
         self.engine = Engine(**ports)
         self._targets = FakeTargets()
         self._executor = Executor(
-            **ports, targets=self._targets, workflows=FakeWorkflows(self.clock), circuits=circuits
+            **ports,
+            targets=self._targets,
+            machine=FakeMachine(self.clock),
+            circuits=circuits,
+            dependents=DynamoDbDependents(dynamodb, "coordination"),
         )
         for client in (dynamodb, sqs, scheduler):
             self.log.watch(client)

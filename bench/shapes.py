@@ -169,7 +169,8 @@ def _cron(deployed: Deployed, fill: int) -> list[Step]:
 
 
 def _for_a_worker(deployed: Deployed, fill: int) -> list[Step]:
-    """A poll claims as many as a batch offers; each is reported by itself, within the first half minute."""
+    """A poll claims as many as a batch offers; each is reported by itself, within the first half minute. The hints of
+    their deadlines come all the same."""
     slot, target = _now(deployed), {"type": "worker", "queue": f"q{fill}"}
     body = reference_body() | {"schedule": {"type": "once", "at": rfc3339(slot)}, "target": target}
     created_calls, ids = deployed.create_many([body] * BULK)
@@ -182,6 +183,10 @@ def _for_a_worker(deployed: Deployed, fill: int) -> list[Step]:
     if len(claimed["data"]) != fill:
         raise AssertionError(f"{len(claimed['data'])} of {fill} were claimed")
     polled_ = Step(what="polled", function="request", calls=calls, jobs=fill)
-    report = {"workerId": worker, "fence": claimed["data"][0]["fence"], "result": None}
-    calls, _ = deployed.post(f"/v1/executions/{claimed['data'][0]['id']}/complete", report)
-    return [created, offered, polled_, Step(what="completed", function="request", calls=calls, jobs=1)]
+    for each in claimed["data"]:
+        report = {"workerId": worker, "fence": each["fence"], "result": None}
+        calls, _ = deployed.post(f"/v1/executions/{each['id']}/complete", report)
+    completed = Step(what="completed", function="request", calls=calls, jobs=1)
+    calls, written = deployed.deliver(hints, _OK, at=slot + 61)
+    dropped = Step(what="deadline's hint dropped", function="executor", calls=calls, jobs=fill, log=written)
+    return [created, offered, polled_, completed, dropped]

@@ -12,7 +12,7 @@ import gc
 
 gc.disable()
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import boto3
 from botocore.config import Config
 
+from functions import telemetry
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
@@ -33,19 +34,20 @@ from functions.usecases.services import Attempts, Engine, Executor
 
 if TYPE_CHECKING:
     from functions.api.app import Handler
+    from functions.domain.execution import Execution
     from functions.ports import (
         Circuits,
         Clock,
         DeadLetters,
         JobStore,
         JobTypes,
+        Machine,
         ProgressBoard,
         RateLimits,
         RunHistory,
         Slots,
         Targets,
         Timetable,
-        Workflows,
     )
     from functions.settings import (
         ApiSettings,
@@ -71,6 +73,7 @@ class _EnginePorts(TypedDict):
     slots: Slots
     clock: Clock
     types: JobTypes
+    ended: Callable[[Execution], None]
 
 
 class _AttemptPorts(_EnginePorts):
@@ -102,7 +105,7 @@ def _ports(
     clock = SystemClock()
     queues = settings.run_queues
     return {
-        "jobs": DynamoDbJobs(_client("dynamodb"), settings.jobs_table),
+        "jobs": DynamoDbJobs(_client("dynamodb"), settings.jobs_table, graphs=settings.coordination_table),
         "history": DynamoDbHistory(_client("dynamodb"), settings.executions_table, retention_days=retention_days),
         "timetable": SqsTimetable(
             _client("sqs"),
@@ -123,6 +126,7 @@ def _ports(
             clock=clock,
             defaults=stage_defaults(settings.retry_defaults),
         ),
+        "ended": telemetry.attempt_ended,
     }
 
 
@@ -145,10 +149,12 @@ def stage_defaults(retry: RetryDefaults) -> TypeConfig:
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.dynamodb_circuits import DynamoDbCircuits
+    from functions.adapters.dynamodb_graph import DynamoDbDependents, DynamoDbGraphs
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
     from functions.adapters.dynamodb_owners import DynamoDbOwners
     from functions.adapters.dynamodb_progress import DynamoDbProgress
     from functions.adapters.dynamodb_workers import DynamoDbWorkers
+    from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
     from functions.adapters.throttling import is_throttled
     from functions.api.app import create_app
     from functions.settings import ApiSettings
@@ -159,13 +165,16 @@ def api() -> Handler:
     ports = _ports(settings, retention_days=settings.retention_days)
     services = Services(
         **ports,
-        workflows=_workflows(settings, ports["clock"]),
+        machine=_machine(settings, ports["clock"]),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
         circuits=DynamoDbCircuits(dynamodb, settings.coordination_table),
         workers=DynamoDbWorkers(dynamodb, settings.coordination_table),
         progress=DynamoDbProgress(dynamodb, settings.coordination_table),
         retry_configs=DynamoDbRetryConfigs(dynamodb, settings.coordination_table),
+        dependents=DynamoDbDependents(dynamodb, settings.coordination_table),
+        graphs=DynamoDbGraphs(dynamodb, settings.coordination_table),
+        workflows=DynamoDbWorkflows(dynamodb, settings.coordination_table),
     )
     return create_app(
         services,
@@ -239,7 +248,7 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     return {**ports, "targets": targets, "circuits": circuits}
 
 
-def _workflows(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Workflows:
+def _machine(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Machine:
     from functions.adapters.state_machine import START_CONFIG, StateMachine
 
     return StateMachine(
@@ -250,12 +259,17 @@ def _workflows(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Workfl
 @cache
 @_uncollected()
 def executor() -> Executor:
+    from functions.adapters.dynamodb_graph import DynamoDbDependents
     from functions.domain.path import DIRECT_SECONDS
     from functions.settings import ExecutorSettings
 
     settings = ExecutorSettings.from_environment()
     ports = _attempts(settings, longest_call=DIRECT_SECONDS)
-    return Executor(**ports, workflows=_workflows(settings, ports["clock"]))
+    return Executor(
+        **ports,
+        machine=_machine(settings, ports["clock"]),
+        dependents=DynamoDbDependents(_client("dynamodb"), settings.coordination_table),
+    )
 
 
 @cache

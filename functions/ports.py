@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from functions.domain.job_type import StoredTypeConfig, TypeConfig
     from functions.domain.outcome import Invocation, TargetAnswer
     from functions.domain.progress import Progress
+    from functions.domain.run import LastRun
     from functions.domain.step import Step
     from functions.domain.worker import Worker
 
@@ -53,6 +54,14 @@ class JobStore(Protocol):
         """
         ...
 
+    def create_all(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Put the rows of at most 100 new jobs in one transaction, their definition rows first: a reader sees all of
+        them or none; returns what is put.
+
+        Raises JobExistsError when one of the ids is taken, unless by this very call: a repeat of it is a success.
+        """
+        ...
+
     def get(self, job_id: str, *, with_definition: bool = True) -> Job | None:
         """The row; a soft-deleted one too. `definition` is None where it cannot be read, or was not asked for and
         would have cost a read of its own."""
@@ -62,8 +71,16 @@ class JobStore(Protocol):
         """The rows that exist, in the order asked for, at most 100; one that cannot be read is left out."""
         ...
 
-    def save(self, read: Job, new: Job) -> Job:
+    def get_rows(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        """The rows that exist, by id, however many are asked for, without the definitions that would cost a read of
+        their own; raises CorruptDefinitionError for a row that cannot be read."""
+        ...
+
+    def save(self, read: Job, new: Job, *, graph: int | None = None) -> Job:
         """Replace the row `read` by `new` in one conditional write; returns `new` with its `seq` (read.seq + 1).
+
+        With `graph`, the version of the owner's graph that was read, both are written in one transaction, the version
+        as the next one; raises GraphChangedError when it is another by now, and then nothing was written.
 
         `new.write_id` is the write's fresh mark. Where `new.definition` is another than `read.definition`, its row is
         put first if it needs one (its name carries the write's mark, so two changes never meet in one row), and the
@@ -117,6 +134,12 @@ class RunHistory(Protocol):
 
     def get(self, job_id: str, slot_id: str, attempt: int) -> Execution | None: ...
 
+    def record_end(self, job_id: str, number: int, last: LastRun) -> None:
+        """Keep the end of a followed job's run under its number, if absent, for those that depend on the job."""
+        ...
+
+    def end(self, job_id: str, number: int) -> LastRun | None: ...
+
     def list(
         self, job_id: str, *, limit: int, cursor: str | None, beside: Execution | None = None
     ) -> Page[Execution | SkippedSlots]:
@@ -161,7 +184,7 @@ class Targets(Protocol):
         ...
 
 
-class Workflows(Protocol):
+class Machine(Protocol):
     """Attempts that the state machine runs. Names of its executions are derived: `Step.execution_name`."""
 
     def start(self, step: Step) -> None:

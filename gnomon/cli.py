@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from gnomon.commands import circuits, create, job_types, jobs, preview, watch, worker
+from gnomon.commands import circuits, create, job_types, jobs, preview, watch, worker, workflow
 
 app = typer.Typer(
     name="gnomon",
@@ -23,6 +23,7 @@ app = typer.Typer(
 create.add_to(jobs.app)
 watch.add_to(jobs.app)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(workflow.app, name="workflow")
 app.add_typer(job_types.app, name="types")
 app.add_typer(circuits.app, name="circuits")
 preview.add_to(app)

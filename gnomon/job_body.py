@@ -87,6 +87,14 @@ def job_file(name: str) -> dict[str, Any]:
     return document
 
 
+def workflow_file(name: str) -> dict[str, Any]:
+    """A whole workflow from a file, or `-` for standard input; raises UsageError."""
+    document = parse_json(read_text(name, flag="FILE"), flag="FILE")
+    if not isinstance(document, dict):
+        raise UsageError(f"{name} holds no JSON object.", advice='It is the body of POST /v1/workflows: {"name": …}.')
+    return document
+
+
 def read_text(name: str, *, flag: str) -> str:
     """The text of a file, `-` for standard input."""
     try:
@@ -110,8 +118,8 @@ def parse_json(text: str, *, flag: str) -> Any:
         json.dumps(document, allow_nan=False)
     except (ValueError, RecursionError) as error:
         advice = "Quote it for the shell: --payload '{\"a\": 1}', or use @file."
-        if flag == "--file":
-            advice = "Mend the file: it is the body of POST /v1/jobs."
+        if flag in ("--file", "FILE"):
+            advice = "Mend the file: it is the body of the request."
         raise UsageError(f"{flag} is not JSON: {error}.", advice=advice) from error
     return document
 

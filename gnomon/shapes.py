@@ -13,6 +13,7 @@ class LastRun(TypedDict, total=False):
     outcome: str
     attempt: int
     errorCode: str | None
+    reason: str | None
     endedAt: str
 
 
@@ -24,6 +25,25 @@ class ActiveRun(TypedDict, total=False):
     status: str
     attempt: int
     nextAttemptAt: str | None
+
+
+class Gate(TypedDict):
+    """A run that waits for approval."""
+
+    runId: str
+    scheduledFor: str
+    waitingSince: str
+    decideBy: str
+    role: str | None
+
+
+class ApprovalDecision(TypedDict):
+    """What was decided at the gate of a run: `decision` is approved or rejected."""
+
+    decision: str
+    by: str
+    at: str
+    comment: str | None
 
 
 class Job(TypedDict, total=False):
@@ -53,7 +73,9 @@ class Job(TypedDict, total=False):
     nextRunAt: str | None
     silentSince: str | None
     revision: int
+    approval: dict[str, Any]
     activeRuns: list[ActiveRun]
+    gates: list[Gate]
     lastRun: LastRun | None
 
 
@@ -86,6 +108,7 @@ Execution = TypedDict(
         "deferrals": int,
         "deferredFor": str | None,
         "workerId": str | None,
+        "approval": ApprovalDecision | None,
         "progress": Progress | None,
         "result": Any,
         # A line of skipped slots has these instead of an attempt.
@@ -165,3 +188,52 @@ class Preview(TypedDict):
 
     slots: list[str]
     local: list[str]
+
+
+class Blocker(TypedDict):
+    """A job that another one waits for; `name` is None for one outside the workflow."""
+
+    name: str | None
+    jobId: str
+    status: str
+
+
+class WorkflowMember(TypedDict, total=False):
+    """A job of a workflow. `waitsFor` is jobs, approval, time or resume; None for one that runs or has ended."""
+
+    name: str
+    jobId: str
+    status: str
+    waitsFor: str | None
+    blockedBy: list[Blocker]
+    nextRunAt: str | None
+    readyAt: str | None
+    startedAt: str | None
+    endedAt: str | None
+    lastRun: LastRun | None
+
+
+WorkflowEdge = TypedDict("WorkflowEdge", {"from": str | None, "fromId": str, "to": str, "on": str, "when": str | None})
+
+
+class Span(TypedDict):
+    """What a job has added to the time of its workflow."""
+
+    name: str
+    jobId: str
+    seconds: int
+
+
+class Workflow(TypedDict, total=False):
+    """Jobs that were created together. Lists have `jobCount` instead of what follows it here."""
+
+    id: str
+    name: str
+    owner: str
+    createdBy: str
+    createdAt: str
+    jobCount: int
+    status: str
+    jobs: list[WorkflowMember]
+    edges: list[WorkflowEdge]
+    criticalPath: list[Span]

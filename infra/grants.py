@@ -87,17 +87,20 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         _ARM,
         _PASS_ROLE,
         Grant("DisarmSchedules", ("scheduler:DeleteSchedule",), ("schedules",)),
-        Grant("StopWorkflows", ("states:StopExecution",), ("machine/executions",)),
+        Grant("StopAttempts", ("states:StopExecution",), ("machine/executions",)),
     ),
     "poll": (
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
         Grant("ReadWorker", ("dynamodb:GetItem",), ("table:coordination",)),
         Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),
         *_USE_SLOTS,
         _USE_TABLES_KEY,
         _SEND_HINTS,
+        _ARM,
+        _PASS_ROLE,
     ),
     "executor": (
         Grant(
@@ -115,7 +118,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         _SEND_HINTS,
         _ARM,
         _PASS_ROLE,
-        Grant("StartWorkflows", ("states:StartExecution",), ("machine",)),
+        Grant("StartAttempts", ("states:StartExecution",), ("machine",)),
         *_CALL_TARGETS,
     ),
     "steps": (

@@ -20,8 +20,8 @@ from infra.observability import Observability
 from infra.queues import Queues
 from infra.scheduling import HintSchedules, MinuteSweep
 from infra.stage import Stage
+from infra.state_machine import StateMachine
 from infra.storage import Storage
-from infra.workflow import Workflow
 
 _PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
@@ -54,7 +54,7 @@ class GnomonStack(Stack):
         self.hints = HintSchedules(self, "Hints", stage=stage, run_queues=list(self.queues.run_queues.values()))
         self.events = LifecycleBus(self, "Events")
         self.functions = Functions(self, "Functions", stage=stage, code=code)
-        self.workflow = Workflow(self, "Workflow", stage=stage, function=self.functions.steps.function)
+        self.state_machine = StateMachine(self, "StateMachine", stage=stage, function=self.functions.steps.function)
         self.http_api = HttpApi(
             self,
             "HttpApi",
@@ -86,7 +86,7 @@ class GnomonStack(Stack):
             stage=stage,
             api_id=self.http_api.api.api_id,
             functions={name: each.function for name, each in self.functions.all.items()},
-            machine=self.workflow.machine,
+            machine=self.state_machine.machine,
             run_queues=self.queues.run_queues,
             last_queues={
                 "hints_dlq": self.queues.hints_dlq,
@@ -120,7 +120,7 @@ class GnomonStack(Stack):
             },
             "schedule_group": self.hints.group_name,
             "scheduler_role_arn": self.hints.role.role_arn,
-            "state_machine": self.workflow.machine.state_machine_arn,
+            "state_machine": self.state_machine.machine.state_machine_arn,
             "jobs_function": self.functions.jobs.function.function_name,
             "webhook_secret_arn": self.storage.webhook_secret_arn,
             "dead_letter_queue_url": self.queues.dead_letters.queue_url,
@@ -143,10 +143,11 @@ class GnomonStack(Stack):
             )
         acknowledge_wildcards(
             self.functions.api.role,
-            self.workflow.executions_arn,
+            self.state_machine.executions_arn,
             reason="Executions are made at run time, one for each attempt, of this state machine only.",
         )
-        for each in (self.functions.api, self.functions.executor, self.functions.steps, self.functions.sweep):
+        functions = self.functions
+        for each in (functions.api, functions.poll, functions.executor, functions.steps, functions.sweep):
             acknowledge_wildcards(
                 each.role,
                 self.hints.schedules_arn,
@@ -175,8 +176,8 @@ class GnomonStack(Stack):
             "bus": [self.events.bus.event_bus_arn],
             "schedules": [self.hints.schedules_arn],
             "role:hints": [self.hints.role.role_arn],
-            "machine": [self.workflow.machine.state_machine_arn],
-            "machine/executions": [self.workflow.executions_arn],
+            "machine": [self.state_machine.machine.state_machine_arn],
+            "machine/executions": [self.state_machine.executions_arn],
             "function:jobs": [self.functions.jobs.function.function_arn],
             **self._allowed(stage),
             "any": ["*"],
@@ -225,7 +226,7 @@ class GnomonStack(Stack):
             "UnreadableQueueUrl": queues.unreadable.queue_url,
             "EventBusName": self.events.bus.event_bus_name,
             "ScheduleGroup": self.hints.group_name,
-            "StateMachineArn": self.workflow.machine.state_machine_arn,
+            "StateMachineArn": self.state_machine.machine.state_machine_arn,
             "WebhookSecretArn": storage.webhook_secret_arn,
             "ApiFunction": functions.api.function.function_name,
             "PollFunction": functions.poll.function.function_name,

@@ -100,6 +100,9 @@ class Api:
             workers=self.world.workers,
             progress=self.world.progress,
             retry_configs=self.world.retry_configs,
+            machine=self.world.machine,
+            dependents=self.world.dependents,
+            graphs=self.world.graphs,
             workflows=self.world.workflows,
         )
         self.app = create_app(

@@ -17,6 +17,7 @@ _PARAMETERS = {
     "{jobType}": ".+",
     "{circuitKey}": "[^/]+",
     "{jobId}": UUID,
+    "{workflowId}": UUID,
     "{executionId}": UUID + r"-[0-9a-z]+-\d{4}",
     "{workerId}": r"[a-z2-7]{16}",
 }

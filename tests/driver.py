@@ -13,6 +13,7 @@ from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.job import Job
 from functions.domain.lean import kept_execution
+from functions.graph_ports import Dependents, Graphs
 from functions.ports import Circuits, Clock, JobStore, RunHistory, Slots
 from functions.usecases.executor import Handled, handle_hint
 from functions.usecases.jobs import JobDraft, create_job
@@ -49,11 +50,15 @@ class Driver:
         history: RunHistory | None = None,
         circuits: Circuits | None = None,
         slots: Slots | None = None,
+        dependents: Dependents | None = None,
+        graphs: Graphs | None = None,
     ) -> None:
-        """`jobs`, `history`, `circuits` and `slots` put adapters in the place of the fakes."""
+        """The ports that are named put adapters in the place of the fakes."""
         self.world = world or World()
         self.sweeps = sweeps
         self.handled: list[Handled] = []
+        self.ended: list[Execution] = []
+        """Attempts as those were told who count them."""
         self.dead_messages: list[Delivery] = []
         self.crashes = 0
         self.states: list[str] = []
@@ -67,11 +72,18 @@ class Driver:
             "clock": self.world.clock,
             "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
+            "ended": self.ended.append,
         }
-        workflows = self.world.workflows
+        machine = self.world.machine
         circuits = circuits or self.world.circuits
+        dependents = dependents or self.world.dependents
         self.executor = Executor(
-            **shared, targets=self.world.targets, uniform=middle, workflows=workflows, circuits=circuits
+            **shared,
+            targets=self.world.targets,
+            uniform=middle,
+            machine=machine,
+            circuits=circuits,
+            dependents=dependents,
         )
         self.services = Services(
             **shared,
@@ -80,7 +92,10 @@ class Driver:
             owners=self.world.owners,
             workers=self.world.workers,
             progress=self.world.progress,
-            workflows=workflows,
+            machine=machine,
+            dependents=dependents,
+            graphs=graphs or self.world.graphs,
+            workflows=self.world.workflows,
             circuits=circuits,
             retry_configs=self.world.retry_configs,
         )
@@ -100,6 +115,11 @@ class Driver:
         row = self.services.jobs.get(job_id)
         assert row is not None
         return row
+
+    def all_rows(self) -> list[Job]:
+        """Those of every job of the scheduler's, but for deleted ones."""
+        page = self.services.jobs.list_by_owner(SCHEDULER.owner, limit=100, cursor=None)
+        return [self.row(one) for one in page.items]
 
     def history(self, job_id: str) -> list[Execution | SkippedSlots]:
         """What the job's history shows of what has ended, newest first: rows of history, and what the row keeps."""
@@ -126,9 +146,9 @@ class Driver:
 
     def run_machine(self) -> None:
         """Run what the state machine was started for. Which states' functions die is said by the faults."""
-        for step in self.world.workflows.take():
+        for step in self.world.machine.take():
             self.states += walk(self.executor, step)
-            self.world.workflows.ended(step)
+            self.world.machine.ended(step)
 
     def _comes_back(self, delivery: Delivery) -> None:
         """A message that was not deleted is visible again after a while, but not for ever."""
@@ -179,3 +199,7 @@ class Driver:
 
     def run(self, seconds: float) -> None:
         self.run_until(self.clock.now() + seconds)
+
+    def leap_to(self, instant: float) -> None:
+        """So long nothing runs and nobody sweeps."""
+        self.world.clock.time = self._next_sweep = instant

@@ -9,8 +9,9 @@ from functions.domain.definition import Definition
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import new_write_id, slot_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
 from functions.domain.job_type import TypeConfig
+from functions.domain.run import ActiveRun, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,6 +23,7 @@ from functions.domain.concurrency import Slot, place_of
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import (
     CorruptDefinitionError,
+    GraphChangedError,
     HintNotSentError,
     IdempotencyKeyReusedError,
     JobExistsError,
@@ -39,6 +40,7 @@ from functions.domain.progress import MIN_INTERVAL, Progress
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
 from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page
 from tests.faults import Faults
+from tests.graph_fakes import InMemoryDependents, InMemoryGraphs, InMemoryWorkflows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from functions.domain.definition import Definition, Priority
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.run import LastRun
     from functions.domain.step import Step
     from functions.domain.worker import Worker
 
@@ -89,6 +92,7 @@ class InMemoryJobs:
         self.definitions: dict[tuple[str, str], Definition] = {}
         """(job id, row name) to definition."""
         self.lagging = False
+        self.graphs = InMemoryGraphs()
         self._lock = threading.RLock()
         self._attention: dict[str, int] = {}
         self._owned: dict[str, tuple[str, str]] = {}
@@ -142,6 +146,38 @@ class InMemoryJobs:
             raise
         return stored
 
+    def create_all(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        stored = [dataclasses.replace(job, definition_row=self._row_name(job)) for job in jobs]
+        for job in stored:
+            self._put_definition(job)
+
+        def apply() -> None:
+            with self._lock:
+                taken = [row for job in jobs if (row := self.rows.get(job.id)) is not None]
+                if not taken:
+                    for job in stored:
+                        self._store(job)
+                elif any(not self._is_of(job) for job in jobs):
+                    raise JobExistsError
+
+        try:
+            self.faults.run("jobs.create_all", apply)
+        except JobExistsError:
+            for job in stored:
+                row = self.rows.get(job.id)
+                self._forget_definition(job, unless=None if row is None else row.definition_row)
+            raise
+        return stored
+
+    def _is_of(self, job: Job) -> bool:
+        row = self.rows.get(job.id)
+        return row is not None and job.write_id in (row.write_id, row.revised_by)
+
+    def get_rows(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        self.calls.append("get_rows")
+        with self._lock:
+            return {one: self._read(one, with_definition=False) for one in job_ids if one in self.rows}
+
     def get(self, job_id: str, *, with_definition: bool = True) -> Job | None:
         self.calls.append("get")
         with self._lock:
@@ -152,7 +188,7 @@ class InMemoryJobs:
         with self._lock:
             return [self._read(job_id) for job_id in job_ids if job_id in self.rows]
 
-    def save(self, read: Job, new: Job) -> Job:
+    def save(self, read: Job, new: Job, *, graph: int | None = None) -> Job:
         changed = new.definition is not None and not same_definition(new.definition, read.definition)
         name = self._row_name(new) if changed else read.definition_row
         definition = new.definition or read.definition
@@ -165,8 +201,7 @@ class InMemoryJobs:
                 row = self.rows.get(read.id)
                 if row is not None and row.write_id == new.write_id:
                     return
-                if row is None or row.seq != read.seq:
-                    raise LostRaceError(None if row is None else self._current(row, read))
+                row = self._as_read(read, graph)
                 if not changed:
                     # A write that names no other definition leaves what is stored, even if it cannot be read.
                     kept = dataclasses.replace(saved, definition=row.definition, definition_row=row.definition_row)
@@ -180,9 +215,20 @@ class InMemoryJobs:
             if changed:
                 self._forget_definition(saved, unless=lost.current and lost.current.definition_row)
             raise
+        except GraphChangedError:
+            self._forget_definition(saved, unless=read.definition_row)
+            raise
         if changed:
             self._forget_definition(read, unless=name)
         return saved
+
+    def _as_read(self, read: Job, graph: int | None) -> Job:
+        row = self.rows.get(read.id)
+        if row is None or row.seq != read.seq:
+            raise LostRaceError(None if row is None else self._current(row, read))
+        if graph is not None:
+            self.graphs.advance(read.owner, graph)
+        return row
 
     def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
         self.calls.append("due_for_attention")
@@ -272,6 +318,7 @@ class InMemoryHistory:
         self.faults = faults or Faults()
         self.executions: dict[tuple[str, str, int], Execution] = {}
         self.gaps: dict[tuple[str, int], SkippedSlots] = {}
+        self.ends: dict[tuple[str, int], LastRun] = {}
         self._lock = threading.RLock()
 
     def record(self, execution: Execution) -> Execution:
@@ -295,6 +342,12 @@ class InMemoryHistory:
                     self.gaps[job_id, gap.first] = row
 
         self.faults.run("history.record_gap", apply)
+
+    def record_end(self, job_id: str, number: int, last: LastRun) -> None:
+        self.faults.run("history.record_end", lambda: self.ends.setdefault((job_id, number), last))
+
+    def end(self, job_id: str, number: int) -> LastRun | None:
+        return self.ends.get((job_id, number))
 
     def get(self, job_id: str, slot_id: str, attempt: int) -> Execution | None:
         return self.executions.get((job_id, slot_id, attempt))
@@ -467,7 +520,7 @@ NAME_REFUSED = 90 * 86_400
 """Seconds for which Step Functions refuses the name of an execution that has ended."""
 
 
-class FakeWorkflows:
+class FakeMachine:
     """Executions of the state machine by name. What a test takes with `take` it runs, or leaves running."""
 
     def __init__(self, clock: FakeClock, *, faults: Faults | None = None) -> None:
@@ -488,7 +541,7 @@ class FakeWorkflows:
     def start(self, step: Step) -> None:
         if self.refusal is not None:
             raise self.refusal
-        self.faults.run("workflows.start", lambda: self._start(step))
+        self.faults.run("machine.start", lambda: self._start(step))
 
     def _start(self, step: Step) -> None:
         with self._lock:
@@ -505,7 +558,7 @@ class FakeWorkflows:
                 self.stopped.append(step.execution_name)
                 self.ended(step)
 
-        self.faults.run("workflows.stop", apply)
+        self.faults.run("machine.stop", apply)
 
     # --- what tests do to it ---
 
@@ -874,7 +927,7 @@ class World:
         self.history = InMemoryHistory(faults=self.faults)
         self.timetable = FakeTimetable(self.clock, faults=self.faults)
         self.targets = FakeTargets(faults=self.faults)
-        self.workflows = FakeWorkflows(self.clock, faults=self.faults)
+        self.machine = FakeMachine(self.clock, faults=self.faults)
         self.limits = InMemoryRateLimits(faults=self.faults)
         self.idempotency = InMemoryIdempotencyKeys(faults=self.faults)
         self.owners = InMemoryOwners(faults=self.faults)
@@ -885,6 +938,9 @@ class World:
         self.dead_letters = FakeDeadLetters(faults=self.faults)
         self.workers = InMemoryWorkers(faults=self.faults)
         self.progress = InMemoryProgress(faults=self.faults)
+        self.graphs = self.jobs.graphs
+        self.dependents = InMemoryDependents(faults=self.faults)
+        self.workflows = InMemoryWorkflows(faults=self.faults)
 
 
 def _as_stored(row: Job) -> Job:

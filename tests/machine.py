@@ -1,6 +1,6 @@
 """Walks the deployed state machine's own document in a test's time, with the real use cases behind its states.
 
-What it knows of Amazon States Language is what infra/state_machine.py uses: Task with Catch, Choice, Succeed. What
+What it knows of Amazon States Language is what infra/states.py uses: Task with Catch, Choice, Succeed. What
 dies (Crash) is caught as a function that fails; a Task's timeout is for tests on an interpreter of the language.
 """
 
@@ -13,7 +13,7 @@ from functions.domain.errors import GnomonError
 from functions.domain.step import Step
 from functions.usecases import steps
 from functions.usecases.services import Attempts
-from infra.state_machine import definition
+from infra.states import definition
 from tests.faults import Crash
 
 MACHINE: Mapping[str, Any] = definition(partition="aws", function_arn="steps")

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from functions.adapters.dynamodb_conditions import refusing_item
-from functions.adapters.dynamodb_items import execution_item, gap_item, read_history
-from functions.adapters.dynamodb_keys import Item, execution_key, history_place, history_start_key, number, text
+from functions.adapters.dynamodb_items import end_item, execution_item, gap_item, read_end, read_history
+from functions.adapters.dynamodb_keys import (
+    Item,
+    end_key,
+    execution_key,
+    history_place,
+    history_start_key,
+    number,
+    text,
+)
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, SkippedSlots
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from functions.domain.job import Gap
+    from functions.domain.run import LastRun
 
 
 logger = logging.getLogger(__name__)
@@ -70,6 +79,22 @@ class DynamoDbHistory:
         key = execution_key(job_id, slot_id, attempt)
         item = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
         return None if item is None else _execution(item)
+
+    def record_end(self, job_id: str, number: int, last: LastRun) -> None:
+        try:
+            self._client.put_item(
+                TableName=self._table,
+                Item=end_item(job_id, number, last, retention_days=self._retention_days),
+                ConditionExpression="attribute_not_exists(jobId)",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            refusing_item(error)
+
+    def end(self, job_id: str, number: int) -> LastRun | None:
+        key = end_key(job_id, number)
+        item = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
+        return None if item is None else read_end(item)
 
     def list(
         self, job_id: str, *, limit: int, cursor: str | None, beside: Execution | None = None

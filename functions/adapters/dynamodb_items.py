@@ -8,13 +8,29 @@ from __future__ import annotations
 
 import json
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from functions.adapters.dynamodb_fields import (
+    FLAG,
+    FLOAT,
+    INT,
+    INTS,
+    REQUIRED,
+    TEXT,
+    TEXTS,
+    Field,
+    Kind,
+    enumerated,
+    mapped,
+    read_fields,
+    write_fields,
+)
 from functions.adapters.dynamodb_keys import (
     DEAD_LETTERS,
     Item,
     attention_partition,
     attention_shard,
+    end_key,
     execution_key,
     gap_key,
     history_place,
@@ -31,40 +47,18 @@ from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.ids import is_slot_id
-from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Followed, Gap, Job, SkipReason, Upstream
+from functions.domain.run import ActiveRun, Approval, Decision, LastRun, Outcome, RunState
 from functions.domain.silence import Silence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
 DAY = 86_400
 DELETED_JOB_DAYS = 30
 """How long the row of a deleted job can still be read."""
 
-LARGEST_NUMBER = 10**11
-"""Largest number of a row, as an instant in the year 5138: two of them still make a date."""
-
-_REQUIRED = object()
 _NO_RUNS: Mapping[str, ActiveRun] = MappingProxyType({})
-
-
-class _Kind(NamedTuple):
-    write: Callable[[Any], dict[str, Any]]
-    read: Callable[[Mapping[str, Any]], Any]
-
-
-class _Field(NamedTuple):
-    name: str
-    attribute: str
-    kind: _Kind
-    default: Any = None
-
-
-def _in_range(value: float) -> Any:
-    """Instants and counters: what is beyond could be read, and would then break every answer that shows it."""
-    if not 0 <= value <= LARGEST_NUMBER:
-        raise ValueError(f"{value} is not between 0 and {LARGEST_NUMBER}")
-    return value
 
 
 def _slot(value: str) -> str:
@@ -73,125 +67,121 @@ def _slot(value: str) -> str:
     return value
 
 
-_TEXT = _Kind(text, lambda value: str(value["S"]))
-_SLOT_ID = _Kind(text, lambda value: _slot(value["S"]))
-_INT = _Kind(number, lambda value: _in_range(int(value["N"])))
-_FLOAT = _Kind(number, lambda value: _in_range(float(value["N"])))
-_TEXTS = _Kind(lambda value: text("\n".join(value)), lambda value: tuple(str(value["S"]).split("\n")))
-_FLAG = _Kind(lambda value: {"BOOL": value}, lambda value: bool(value["BOOL"]))
-
-
-def _enum(kind: Callable[[str], Any]) -> _Kind:
-    return _Kind(lambda value: text(value.value), lambda value: kind(value["S"]))
-
-
-def _map(kind: Callable[..., Any], fields: Sequence[_Field]) -> _Kind:
-    return _Kind(lambda value: {"M": _write(value, fields)}, lambda value: kind(**_read(value["M"], fields)))
-
-
-def _write(value: Any, fields: Sequence[_Field]) -> dict[str, Any]:
-    item = {}
-    for field in fields:
-        part = getattr(value, field.name)
-        if part != field.default:
-            item[field.attribute] = field.kind.write(part)
-    return item
-
-
-def _read(item: Item, fields: Sequence[_Field]) -> dict[str, Any]:
-    values = {}
-    for field in fields:
-        if field.attribute in item:
-            values[field.name] = field.kind.read(item[field.attribute])
-        elif field.default is _REQUIRED:
-            raise KeyError(field.attribute)
-        else:
-            values[field.name] = field.default
-    return values
-
-
-_RUN_FIELDS = (
-    _Field("state", "st", _enum(RunState), _REQUIRED),
-    _Field("attempt", "n", _INT, _REQUIRED),
-    _Field("attempt_limit", "lim", _INT, _REQUIRED),
-    _Field("fence", "f", _INT, 0),
-    _Field("lease_expires_at", "lease", _INT),
-    _Field("started_at", "sa", _FLOAT),
-    _Field("due_at", "at", _INT),
-    _Field("manual", "man", _FLAG, default=False),
-    _Field("forced", "frc", _FLAG, default=False),
-    _Field("asked_attempt", "aa", _INT, 0),
-    _Field("started_by", "own", _TEXT),
-    _Field("waits_for", "wf", _TEXT),
-    _Field("deferrals", "dn", _INT, 0),
-    _Field("deferred_for", "dr", _TEXT),
-    _Field("deferred_at", "ds", _INT),
-    _Field("looked_at", "lk", _INT),
-    _Field("holds", "sl", _TEXTS, ()),
-    _Field("worker_id", "w", _TEXT),
-    _Field("deadline_at", "dl", _INT),
+_SLOT_ID = Kind(text, lambda value: _slot(value["S"]))
+_APPROVAL = mapped(
+    Approval,
+    (
+        Field("decision", "d", enumerated(Decision), REQUIRED),
+        Field("by", "b", TEXT, REQUIRED),
+        Field("at", "t", INT, REQUIRED),
+        Field("comment", "c", TEXT),
+        Field("subject", "s", TEXT),
+    ),
 )
-_RUN = _map(ActiveRun, _RUN_FIELDS)
-_RUNS = _Kind(
+_RUN_FIELDS = (
+    Field("state", "st", enumerated(RunState), REQUIRED),
+    Field("attempt", "n", INT, REQUIRED),
+    Field("attempt_limit", "lim", INT, REQUIRED),
+    Field("fence", "f", INT, 0),
+    Field("lease_expires_at", "lease", INT),
+    Field("started_at", "sa", FLOAT),
+    Field("due_at", "at", INT),
+    Field("manual", "man", FLAG, default=False),
+    Field("forced", "frc", FLAG, default=False),
+    Field("asked_attempt", "aa", INT, 0),
+    Field("started_by", "own", TEXT),
+    Field("waits_for", "wf", TEXT),
+    Field("deferrals", "dn", INT, 0),
+    Field("deferred_for", "dr", TEXT),
+    Field("deferred_at", "ds", INT),
+    Field("looked_at", "lk", INT),
+    Field("holds", "sl", TEXTS, ()),
+    Field("worker_id", "w", TEXT),
+    Field("deadline_at", "dl", INT),
+    Field("took", "tk", INTS, ()),
+    Field("verdict", "vd", enumerated(Outcome)),
+    Field("verdict_for", "vr", TEXT),
+    Field("approval", "ap", _APPROVAL),
+    Field("asked_by", "ab", TEXT),
+)
+_RUN = mapped(ActiveRun, _RUN_FIELDS)
+_RUNS = Kind(
     lambda runs: {"M": {slot_id: _RUN.write(run) for slot_id, run in runs.items()}},
     lambda value: MappingProxyType({_slot(slot_id): _RUN.read(run) for slot_id, run in value["M"].items()}),
 )
 _GAP_FIELDS = (
-    _Field("first", "from", _INT, _REQUIRED),
-    _Field("last", "to", _INT, _REQUIRED),
-    _Field("count", "n", _INT, _REQUIRED),
-    _Field("reason", "r", _enum(SkipReason), _REQUIRED),
+    Field("first", "from", INT, REQUIRED),
+    Field("last", "to", INT, REQUIRED),
+    Field("count", "n", INT, REQUIRED),
+    Field("reason", "r", enumerated(SkipReason), REQUIRED),
 )
-_GAP = _map(Gap, _GAP_FIELDS)
+_GAP = mapped(Gap, _GAP_FIELDS)
 _LAST_RUN_FIELDS = (
-    _Field("slot_id", "slot", _SLOT_ID, _REQUIRED),
-    _Field("attempt", "n", _INT, _REQUIRED),
-    _Field("outcome", "o", _enum(Outcome), _REQUIRED),
-    _Field("fence", "f", _INT, 0),
-    _Field("ended_at", "t", _INT, _REQUIRED),
-    _Field("error_code", "e", _TEXT),
-    _Field("ended_by", "wid", _TEXT),
-    _Field("started_at", "sa", _FLOAT),
-    _Field("completed_at", "ca", _FLOAT),
-    _Field("result", "res", _TEXT),
+    Field("slot_id", "slot", _SLOT_ID, REQUIRED),
+    Field("attempt", "n", INT, REQUIRED),
+    Field("outcome", "o", enumerated(Outcome), REQUIRED),
+    Field("fence", "f", INT, 0),
+    Field("ended_at", "t", INT, REQUIRED),
+    Field("error_code", "e", TEXT),
+    Field("reason", "r", TEXT),
+    Field("ended_by", "wid", TEXT),
+    Field("started_at", "sa", FLOAT),
+    Field("completed_at", "ca", FLOAT),
+    Field("result", "res", TEXT),
+    Field("approval", "ap", _APPROVAL),
 )
-_LAST_RUN = _map(LastRun, _LAST_RUN_FIELDS)
+_LAST_RUN = mapped(LastRun, _LAST_RUN_FIELDS)
+_UPSTREAM_FIELDS = (
+    Field("marks", "m", INTS, REQUIRED),
+    Field("look_at", "at", INT),
+    Field("since", "t", INT),
+    Field("blocked_by", "b", INT),
+)
+_FOLLOWED_FIELDS = (
+    Field("ends", "n", INT, REQUIRED),
+    Field("told", "k", INT, REQUIRED),
+    Field("cursor", "c", TEXT),
+    Field("once", "o", FLAG, default=False),
+)
 _SILENCE_FIELDS = (
-    _Field("after", "s", _INT, _REQUIRED),
-    _Field("since", "t", _INT, _REQUIRED),
-    _Field("last_success_at", "ok", _INT),
-    _Field("alerted", "al", _FLAG, default=False),
-    _Field("once", "o", _FLAG, default=False),
+    Field("after", "s", INT, REQUIRED),
+    Field("since", "t", INT, REQUIRED),
+    Field("last_success_at", "ok", INT),
+    Field("alerted", "al", FLAG, default=False),
+    Field("once", "o", FLAG, default=False),
 )
 
 _JOB = (
-    _Field("owner", "o", _TEXT, _REQUIRED),
-    _Field("created_by", "cb", _TEXT, _REQUIRED),
-    _Field("created_at", "ca", _INT, _REQUIRED),
-    _Field("revision", "rev", _INT, 1),
-    _Field("seq", "seq", _INT, _REQUIRED),
-    _Field("write_id", "wid", _TEXT, ""),
-    _Field("definition_row", "dr", _TEXT),
-    _Field("revised_by", "rw", _TEXT, ""),
-    _Field("priority", "pr", _enum(Priority), Priority.NORMAL),
-    _Field("lean", "ln", _FLAG, default=False),
-    _Field("spread", "sp", _INT, 0),
-    _Field("next_slot", "nx", _INT),
-    _Field("last_slot", "ls", _INT),
-    _Field("runs", "runs", _RUNS, _NO_RUNS),
-    _Field("fence", "f", _INT, 0),
-    _Field("gap", "gap", _GAP),
-    _Field("catch_up_to", "cu", _INT),
-    _Field("starts", "ns", _INT, 0),
-    _Field("brake_minute", "bm", _INT, 0),
-    _Field("brake_count", "bc", _INT, 0),
-    _Field("attention_at", "at", _INT),
-    _Field("wakes", "wk", _INT, 0),
-    _Field("paused", "pa", _FLAG, default=False),
-    _Field("cancelled", "cx", _FLAG, default=False),
-    _Field("deleted_at", "del", _INT),
-    _Field("last_run", "lr", _LAST_RUN),
-    _Field("silence", "si", _map(Silence, _SILENCE_FIELDS)),
+    Field("owner", "o", TEXT, REQUIRED),
+    Field("created_by", "cb", TEXT, REQUIRED),
+    Field("created_at", "ca", INT, REQUIRED),
+    Field("revision", "rev", INT, 1),
+    Field("seq", "seq", INT, REQUIRED),
+    Field("write_id", "wid", TEXT, ""),
+    Field("definition_row", "dr", TEXT),
+    Field("revised_by", "rw", TEXT, ""),
+    Field("changed_by", "ch", TEXT),
+    Field("priority", "pr", enumerated(Priority), Priority.NORMAL),
+    Field("lean", "ln", FLAG, default=False),
+    Field("spread", "sp", INT, 0),
+    Field("next_slot", "nx", INT),
+    Field("last_slot", "ls", INT),
+    Field("runs", "runs", _RUNS, _NO_RUNS),
+    Field("fence", "f", INT, 0),
+    Field("gap", "gap", _GAP),
+    Field("catch_up_to", "cu", INT),
+    Field("starts", "ns", INT, 0),
+    Field("brake_minute", "bm", INT, 0),
+    Field("brake_count", "bc", INT, 0),
+    Field("attention_at", "at", INT),
+    Field("wakes", "wk", INT, 0),
+    Field("paused", "pa", FLAG, default=False),
+    Field("cancelled", "cx", FLAG, default=False),
+    Field("deleted_at", "del", INT),
+    Field("last_run", "lr", _LAST_RUN),
+    Field("silence", "si", mapped(Silence, _SILENCE_FIELDS)),
+    Field("upstream", "up", mapped(Upstream, _UPSTREAM_FIELDS)),
+    Field("followed", "fo", mapped(Followed, _FOLLOWED_FIELDS)),
 )
 
 _DOCUMENT, _PAYLOAD = "d", "p"
@@ -203,7 +193,7 @@ def state_attributes(job: Job) -> dict[str, Any]:
     `as` is there with `at`, so the row is in the attention index exactly while somebody must look at it; `wp` and `ws`
     while a run waits for others; `ow` and `oc` give way to `ttl` when the job is deleted.
     """
-    item = _write(job, _JOB)
+    item = write_fields(job, _JOB)
     if job.attention_at is not None:
         item["as"] = text(attention_partition(attention_shard(job.id)))
     if (waiting := job.waiting) is not None:
@@ -238,7 +228,7 @@ def read_job(item: Item, *, definition: Definition | None = None) -> Job:
     """
     job_id = job_id_of(item)
     try:
-        values = _read(item, _JOB)
+        values = read_fields(item, _JOB)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptDefinitionError(f"The stored row of job {job_id} cannot be read.") from error
     if _DOCUMENT in item:
@@ -256,44 +246,60 @@ def read_definition(item: Item, *, job_id: str, created_at: int) -> Definition |
 
 
 _EXECUTION = (
-    _Field("status", "s", _enum(ExecutionStatus), _REQUIRED),
-    _Field("final", "fin", _FLAG, default=False),
-    _Field("fence", "f", _INT, 0),
-    _Field("write_id", "wid", _TEXT, ""),
-    _Field("completed_at", "ca", _FLOAT, _REQUIRED),
-    _Field("started_at", "sa", _FLOAT),
-    _Field("next_retry_at", "nr", _INT),
-    _Field("reason", "r", _TEXT),
-    _Field(
+    Field("status", "s", enumerated(ExecutionStatus), REQUIRED),
+    Field("final", "fin", FLAG, default=False),
+    Field("fence", "f", INT, 0),
+    Field("write_id", "wid", TEXT, ""),
+    Field("completed_at", "ca", FLOAT, REQUIRED),
+    Field("started_at", "sa", FLOAT),
+    Field("next_retry_at", "nr", INT),
+    Field("reason", "r", TEXT),
+    Field(
         "error",
         "err",
-        _map(ExecutionError, (_Field("code", "c", _TEXT, _REQUIRED), _Field("message", "m", _TEXT, _REQUIRED))),
+        mapped(ExecutionError, (Field("code", "c", TEXT, REQUIRED), Field("message", "m", TEXT, REQUIRED))),
     ),
-    _Field("result", "res", _TEXT),
-    _Field("deferrals", "dn", _INT, 0),
-    _Field("deferred_for", "dr", _TEXT),
-    _Field("worker_id", "w", _TEXT),
+    Field("result", "res", TEXT),
+    Field("deferrals", "dn", INT, 0),
+    Field("deferred_for", "dr", TEXT),
+    Field("worker_id", "w", TEXT),
+    Field("approval", "ap", _APPROVAL),
 )
 _SKIPPED = (
-    _Field("first", "from", _INT, _REQUIRED),
-    _Field("last", "to", _INT, _REQUIRED),
-    _Field("count", "n", _INT, _REQUIRED),
-    _Field("reason", "r", _enum(SkipReason), _REQUIRED),
-    _Field("recorded_at", "ca", _FLOAT, _REQUIRED),
+    Field("first", "from", INT, REQUIRED),
+    Field("last", "to", INT, REQUIRED),
+    Field("count", "n", INT, REQUIRED),
+    Field("reason", "r", enumerated(SkipReason), REQUIRED),
+    Field("recorded_at", "ca", FLOAT, REQUIRED),
 )
 
 
 def execution_item(execution: Execution, *, retention_days: int) -> dict[str, Any]:
-    item = execution_key(execution.job_id, execution.slot_id, execution.attempt) | _write(execution, _EXECUTION)
+    item = execution_key(execution.job_id, execution.slot_id, execution.attempt) | write_fields(execution, _EXECUTION)
     item["ttl"] = _expiry(execution.completed_at, retention_days)
     if execution.is_dead_letter:
         item["dl"] = text(DEAD_LETTERS)
     return item
 
 
+def end_item(job_id: str, number: int, last: LastRun, *, retention_days: int) -> dict[str, Any]:
+    """The end of a followed job's run, kept for those that depend on it."""
+    return (
+        end_key(job_id, number) | write_fields(last, _LAST_RUN_FIELDS) | {"ttl": _expiry(last.ended_at, retention_days)}
+    )
+
+
+def read_end(item: Item) -> LastRun:
+    """Raises CorruptDefinitionError when the row cannot be read."""
+    try:
+        return LastRun(**read_fields(item, _LAST_RUN_FIELDS))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptDefinitionError(f"The stored end {job_id_of(item)} cannot be read.") from error
+
+
 def gap_item(row: SkippedSlots, *, retention_days: int) -> dict[str, Any]:
     ttl = _expiry(row.recorded_at, retention_days)
-    return gap_key(row.job_id, row.first) | _write(row, _SKIPPED) | {"ttl": ttl}
+    return gap_key(row.job_id, row.first) | write_fields(row, _SKIPPED) | {"ttl": ttl}
 
 
 def read_history(item: Item) -> Execution | SkippedSlots:
@@ -302,8 +308,8 @@ def read_history(item: Item) -> Execution | SkippedSlots:
     try:
         slot_id, attempt = split_history_place(place)
         if attempt == 0:
-            return SkippedSlots(job_id=job_id, **_read(item, _SKIPPED))
-        return Execution(job_id=job_id, slot_id=slot_id, attempt=attempt, **_read(item, _EXECUTION))
+            return SkippedSlots(job_id=job_id, **read_fields(item, _SKIPPED))
+        return Execution(job_id=job_id, slot_id=slot_id, attempt=attempt, **read_fields(item, _EXECUTION))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptDefinitionError(f"The stored row {place} of job {job_id} cannot be read.") from error
 

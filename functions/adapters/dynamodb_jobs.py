@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
+from functions.adapters.dynamodb_batches import read_batch
 from functions.adapters.dynamodb_conditions import refusing_item
+from functions.adapters.dynamodb_definitions import DefinitionRows, inline_attributes, is_same, row_name
+from functions.adapters.dynamodb_graph import next_version
 from functions.adapters.dynamodb_items import (
     DEFINITION_ATTRIBUTES,
-    definition_attributes,
-    document_text,
-    item_size,
     read_definition,
     read_job,
     state_attributes,
@@ -28,7 +28,6 @@ from functions.adapters.dynamodb_keys import (
     Item,
     attention_partition,
     definition_key,
-    definition_row,
     job_id_of,
     number,
     owner_start_key,
@@ -37,8 +36,15 @@ from functions.adapters.dynamodb_keys import (
     text,
     waiting_partition,
 )
+from functions.adapters.dynamodb_transactions import Refusal, past_transactions, write_together
+from functions.adapters.parallel import for_all
 from functions.domain.cursor import read_cursor, write_cursor
-from functions.domain.errors import CorruptDefinitionError, JobExistsError, LostRaceError, UnavailableError
+from functions.domain.errors import (
+    CorruptDefinitionError,
+    GraphChangedError,
+    JobExistsError,
+    LostRaceError,
+)
 from functions.ports import Page
 
 if TYPE_CHECKING:
@@ -46,47 +52,57 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from functions.domain.definition import Definition
     from functions.domain.job import Job
 
 
 logger = logging.getLogger(__name__)
 
-WRITE_UNIT = 1024
-"""Bytes of a row that one write unit pays for."""
-GROWTH = 260
-"""Bytes a state row grows by while a run is active: its entry, the last run, a gap."""
 ATTENTION_PAGE = 100
-BATCH_ROUNDS = 10
-"""How often what a batch read left unprocessed is asked for again."""
 
 
 class DynamoDbJobs:
-    """JobStore over one table."""
+    """JobStore over one table; `graphs` is the one that has the versions of graphs, which only changes of them need."""
 
     shards = SHARDS
     waiting_shards = WAITING_SHARDS
 
-    def __init__(self, client: DynamoDBClient, table: str) -> None:
+    def __init__(
+        self,
+        client: DynamoDBClient,
+        table: str,
+        *,
+        graphs: str | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._client = client
         self._table = table
+        self._definitions = DefinitionRows(client, table)
+        self._graphs = graphs
+        self._sleep = sleep
 
     def create(self, job: Job) -> Job:
-        stored = dataclasses.replace(job, definition_row=_definition_row(job))
-        self._put_definition(stored)
-        item = state_key(job.id) | state_attributes(stored) | _inline(stored)
+        stored = dataclasses.replace(job, definition_row=row_name(job))
+        self._definitions.put(stored)
         try:
-            self._client.put_item(
-                TableName=self._table,
-                Item=item,
-                ConditionExpression="attribute_not_exists(jobId)",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )
+            self._client.put_item(**self._new(stored))
         except ClientError as error:
             taken = refusing_item(error) or {}
-            if text(job.write_id) not in (taken.get("wid"), taken.get("rw")):
-                self._forget_definition(stored, unless=taken)
+            if not _is_of(job, taken):
+                self._definitions.forget(stored, unless=taken)
                 raise JobExistsError from error
+        return stored
+
+    def create_all(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        stored = [dataclasses.replace(job, definition_row=row_name(job)) for job in jobs]
+        for_all(self._definitions.put, stored)
+        writes = [{"Put": self._new(job)} for job in stored]
+        refusals = write_together(self._client, writes, sleep=self._sleep)
+        if refusals is not None:
+            taken = [{} if refusal is None else refusal.item for refusal in refusals]
+            if not all(map(_is_of, stored, taken)):
+                pairs = list(zip(stored, taken, strict=True))
+                for_all(lambda pair: self._definitions.forget(pair[0], unless=pair[1]), pairs)
+                raise JobExistsError
         return stored
 
     def get(self, job_id: str, *, with_definition: bool = True) -> Job | None:
@@ -104,32 +120,39 @@ class DynamoDbJobs:
         read = (self._defined(job, definitions.get((job.id, job.definition_row or ""))) for job in jobs)
         return [job for job in read if job is not None]
 
-    def save(self, read: Job, new: Job) -> Job:
-        changed = new.definition is not None and not _same(new.definition, read.definition)
+    def get_rows(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        rows = self._get_batch([state_key(one) for one in dict.fromkeys(job_ids)])
+        return {job_id_of(item): read_job(item) for item in rows}
+
+    def save(self, read: Job, new: Job, *, graph: int | None = None) -> Job:
+        changed = new.definition is not None and not is_same(new.definition, read.definition)
         saved = dataclasses.replace(
             new,
             seq=read.seq + 1,
             definition=new.definition or read.definition,
-            definition_row=_definition_row(new) if changed else read.definition_row,
+            definition_row=row_name(new) if changed else read.definition_row,
         )
         old_attributes, new_attributes = state_attributes(read), state_attributes(saved)
         if changed:
-            self._put_definition(saved)
+            self._definitions.put(saved)
             # What the row has inline is not known here, so all of it is replaced or removed.
             old_attributes |= {name: {"NULL": True} for name in DEFINITION_ATTRIBUTES}
-            new_attributes |= _inline(saved)
-        try:
-            self._update(state_key(read.id), read.seq, old_attributes, new_attributes)
-        except ClientError as error:
-            item = refusing_item(error)
-            if item is None or item.get("wid") != text(new.write_id):
+            new_attributes |= inline_attributes(saved)
+        update = self._update(state_key(read.id), read.seq, old_attributes, new_attributes)
+        refusals = self._write(update) if graph is None else self._write_with_graph(update, read.owner, graph)
+        if refusals is not None:
+            row, *_ = refusals
+            item = {} if row is None else row.item
+            if item.get("wid") != text(new.write_id):
                 if changed:
-                    self._forget_definition(saved, unless=item or {})
-                raise LostRaceError(None if item is None else self._current(item, read)) from error
+                    self._definitions.forget(saved, unless=item)
+                if row is None:
+                    raise GraphChangedError
+                raise LostRaceError(self._current(item, read) if item else None)
         if changed and read.definition_row not in (None, saved.definition_row):
-            self._forget_definition(read, unless={})
+            self._definitions.forget(read, unless={})
         if saved.deleted_at is not None and read.deleted_at is None:
-            self._expire_definition(saved, new_attributes["ttl"])
+            self._definitions.expire(saved, new_attributes["ttl"])
         return saved
 
     def due_for_attention(self, shard: int, *, until: int) -> Iterator[str]:
@@ -180,16 +203,8 @@ class DynamoDbJobs:
     def _get(self, key: Mapping[str, Any]) -> Item | None:
         return self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
 
-    def _get_batch(self, keys: list[dict[str, Any]]) -> list[Item]:
-        found: list[Item] = []
-        for _ in range(BATCH_ROUNDS):
-            if not keys:
-                return found
-            answer = self._client.batch_get_item(RequestItems={self._table: {"Keys": keys, "ConsistentRead": True}})
-            found += answer["Responses"].get(self._table, [])
-            left: Any = answer.get("UnprocessedKeys", {}).get(self._table, {})
-            keys = left.get("Keys", [])
-        raise UnavailableError
+    def _get_batch(self, keys: Sequence[dict[str, Any]]) -> list[Item]:
+        return read_batch(self._client, self._table, keys)
 
     def _with_definition(self, job: Job) -> Job | None:
         if job.definition_row is None:
@@ -216,14 +231,17 @@ class DynamoDbJobs:
             return dataclasses.replace(current, definition=read.definition)
         return self._with_definition(current) or current
 
-    def _put_definition(self, job: Job) -> None:
-        if job.definition_row is None or job.definition is None:
-            return
-        item = definition_key(job.id, job.definition_row) | definition_attributes(job.definition)
-        self._client.put_item(TableName=self._table, Item=item)
+    def _new(self, job: Job) -> dict[str, Any]:
+        """The put of a state row that is not there yet."""
+        return {
+            "TableName": self._table,
+            "Item": state_key(job.id) | state_attributes(job) | inline_attributes(job),
+            "ConditionExpression": "attribute_not_exists(jobId)",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
 
-    def _update(self, key: Mapping[str, Any], seq: int, old: Item, new: Item) -> None:
-        """Write what differs; every write names the `seq` it read."""
+    def _update(self, key: Mapping[str, Any], seq: int, old: Item, new: Item) -> dict[str, Any]:
+        """The write of what differs; every write names the `seq` it read."""
         changed = [name for name, value in new.items() if old.get(name) != value]
         removed = [name for name in old if name not in new]
         names = {f"#{index}": name for index, name in enumerate([*changed, *removed])}
@@ -232,63 +250,34 @@ class DynamoDbJobs:
         if removed:
             expression += " REMOVE " + ", ".join(alias[name] for name in removed)
         values = {f":{alias[name][1:]}": new[name] for name in changed}
-        self._client.update_item(
-            TableName=self._table,
-            Key=key,
-            UpdateExpression=expression,
-            ConditionExpression=f"{alias['seq']} = :read",
-            ExpressionAttributeNames=names,
-            ExpressionAttributeValues={**values, ":read": number(seq)},
-            ReturnValuesOnConditionCheckFailure="ALL_OLD",
-        )
+        return {
+            "TableName": self._table,
+            "Key": key,
+            "UpdateExpression": expression,
+            "ConditionExpression": f"{alias['seq']} = :read",
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": {**values, ":read": number(seq)},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
 
-    def _forget_definition(self, job: Job, *, unless: Item) -> None:
-        """Delete the job's definition row unless this state row points to it."""
-        row = job.definition_row
-        if row is not None and unless.get("dr") != text(row):
-            key = definition_key(job.id, row)
-            _best_effort(lambda: self._client.delete_item(TableName=self._table, Key=key), row)
-
-    def _expire_definition(self, job: Job, ttl: Any) -> None:
-        row = job.definition_row
-        if row is not None:
-            key = definition_key(job.id, row)
-            _best_effort(
-                lambda: self._client.update_item(
-                    TableName=self._table,
-                    Key=key,
-                    UpdateExpression="SET #ttl = :ttl",
-                    ConditionExpression="attribute_exists(jobId)",
-                    ExpressionAttributeNames={"#ttl": "ttl"},
-                    ExpressionAttributeValues={":ttl": ttl},
-                ),
-                row,
-            )
-
-
-def _best_effort(call: Callable[[], object], row: str) -> None:
-    """A definition row that stays costs its storage and nothing else."""
-    try:
-        call()
-    except (ClientError, BotoCoreError):
-        logger.warning("definition row %s was left behind", row, exc_info=True)
-
-
-def _definition_row(job: Job) -> str | None:
-    """Name of the row the definition needs; None when it fits into the state row and that stays at one write unit."""
-    if job.definition is None:
+    def _write(self, update: dict[str, Any]) -> Sequence[Refusal | None] | None:
+        try:
+            past_transactions(lambda: self._client.update_item(**update), sleep=self._sleep)
+        except ClientError as error:
+            return [Refusal(refusing_item(error) or {})]
         return None
-    state = state_attributes(dataclasses.replace(job, definition_row=None))
-    inline = state_key(job.id) | state | definition_attributes(job.definition)
-    if item_size(inline) + GROWTH <= WRITE_UNIT:
-        return None
-    return definition_row(job.revision, job.write_id)
+
+    def _write_with_graph(self, update: dict[str, Any], owner: str, version: int) -> Sequence[Refusal | None] | None:
+        """Of the row, then of the graph."""
+        if self._graphs is None:
+            raise TypeError("this store was made without the table of graphs")
+        writes = [{"Update": update}, next_version(self._graphs, owner, version)]
+        return write_together(self._client, writes, sleep=self._sleep)
 
 
-def _inline(job: Job) -> dict[str, Any]:
-    if job.definition is None or job.definition_row is not None:
-        return {}
-    return definition_attributes(job.definition)
+def _is_of(job: Job, stored: Item) -> bool:
+    """Whether this row was put by the write that puts the job, even where somebody wrote it since."""
+    return text(job.write_id) in (stored.get("wid"), stored.get("rw"))
 
 
 def _readable(item: Item) -> list[Job]:
@@ -297,9 +286,3 @@ def _readable(item: Item) -> list[Job]:
     except CorruptDefinitionError:
         logger.exception("a row was left out of a list")
         return []
-
-
-def _same(one: Definition, other: Definition | None) -> bool:
-    if one is other:
-        return True
-    return other is not None and one.payload == other.payload and document_text(one) == document_text(other)

@@ -38,7 +38,8 @@ DEAD_LETTERS = "d"
 """Partition of the index of dead letters."""
 
 _OWNER_PLACE = re.compile(r"\d{10}#[0-9a-f-]{36}", re.ASCII)
-_HISTORY_PLACE = re.compile(r"\d{10}(m[a-z2-7]{8})?-\d{4}", re.ASCII)
+_WORKFLOW_PLACE = re.compile(r"\d{10}#.{1,64}", re.ASCII)
+_HISTORY_PLACE = re.compile(r"\d{10}([dm][a-z2-7]{8})?-\d{4}", re.ASCII)
 
 
 def text(value: str) -> dict[str, Any]:
@@ -115,6 +116,11 @@ def gap_key(job_id: str, first: int) -> dict[str, Any]:
     return execution_key(job_id, f"{first:010d}", 0)
 
 
+def end_key(job_id: str, number: int) -> dict[str, Any]:
+    """The end of a run, by its number: a partition beside that of the job's history."""
+    return {"jobId": text(f"{job_id}#ends"), "sk": text(f"{number:010d}")}
+
+
 def history_start_key(job_id: str, place: str) -> dict[str, Any]:
     """Where a query of a job's history goes on; raises InvalidFieldError("cursor", …) for what is no place."""
     _must_be_place(place, _HISTORY_PLACE)
@@ -169,6 +175,44 @@ def retry_config_key(job_type: str) -> dict[str, Any]:
 
 def owner_key(owner: str) -> dict[str, Any]:
     return {"kind": text("owner"), "name": text(owner)}
+
+
+def dependents_kind(parent: str) -> str:
+    """The partition of the edges to a job's dependents."""
+    return f"dependents#{parent}"
+
+
+def edge_row(parent: str, child: str) -> dict[str, Any]:
+    return {"kind": text(dependents_kind(parent)), "name": text(child)}
+
+
+def graph_row(owner: str) -> dict[str, Any]:
+    return {"kind": text("graph"), "name": text(owner)}
+
+
+def workflow_row(workflow_id: str) -> dict[str, Any]:
+    return {"kind": text("workflow"), "name": text(workflow_id)}
+
+
+def workflows_kind(owner: str) -> str:
+    """The partition of the list of an owner's workflows."""
+    return f"workflows#{owner}"
+
+
+def workflow_place(created_at: int, workflow_id: str) -> str:
+    """Where a workflow stands in its owner's list."""
+    return f"{created_at:010d}#{workflow_id}"
+
+
+def listed_workflow(owner: str, place: str) -> dict[str, Any]:
+    """Raises InvalidFieldError("cursor", …) for what is no place."""
+    _must_be_place(place, _WORKFLOW_PLACE)
+    return {"kind": text(workflows_kind(owner)), "name": text(place)}
+
+
+def workflow_at(place: str) -> str:
+    """The id of the workflow that stands there."""
+    return place.split("#", 1)[1]
 
 
 def circuit_row(key: str) -> dict[str, Any]:

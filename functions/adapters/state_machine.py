@@ -1,4 +1,4 @@
-"""Starts and stops executions of the state machine: the adapter of the port `Workflows`."""
+"""Starts and stops executions of the state machine: the adapter of the port `Machine`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Client(Protocol):
 
 
 class StateMachine:
-    """Workflows over one Standard state machine."""
+    """Machine over one Standard state machine."""
 
     def __init__(self, make_client: Callable[[], Client], *, arn: str, clock: Clock) -> None:
         """`make_client` makes one with START_CONFIG. It is called at the first use: most functions never come to it,

@@ -5,7 +5,14 @@ from __future__ import annotations
 from botocore.exceptions import ClientError
 
 THROTTLES = frozenset(
-    {"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException", "InternalServerError"}
+    {
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "ThrottlingException",
+        "InternalServerError",
+        "TransactionConflictException",
+        "TransactionInProgressException",
+    }
 )
 """Codes by which DynamoDB asks to come again (developer guide, error handling), after the SDK has repeated the call."""
 

@@ -23,6 +23,7 @@ from functions.api.routes_reports import ReportRoutes
 from functions.api.routes_retry_configs import RetryConfigRoutes, one_segment
 from functions.api.routes_schedule import ScheduleRoutes
 from functions.api.routes_workers import PollRoutes, WorkerRoutes
+from functions.api.routes_workflows import WorkflowRoutes
 from functions.domain.errors import GnomonError, NotFoundError, UnavailableError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 _NOBODY = "00000000-0000-4000-8000-000000000000"
 _PATTERNS = {
     "{jobId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    "{workflowId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "{workerId}": r"[a-z2-7]{16}",
     "{jobType}": r"[^/]+",
     "{circuitKey}": r"[^/]+",
@@ -91,6 +93,7 @@ def _routes(services: Services, drafts: DraftReader, health: HealthRoutes) -> tu
     routes = (
         *JobRoutes(services, drafts).routes(),
         *BulkRoutes(services, drafts).routes(),
+        *WorkflowRoutes(services, drafts).routes(),
         *ExecutionRoutes(services).routes(),
         *ReportRoutes(services).routes(),
         *WorkerRoutes(services).routes(),

@@ -28,9 +28,23 @@ def caller_of(claims: Mapping[str, Any] | None) -> Caller:
     groups = _groups(claims.get("cognito:groups"))
     if not groups and "username" not in claims and subject == claims.get("client_id"):
         scopes = str(claims.get("scope", "")).split()
-        return Caller(id=subject, owner=subject, roles=_roles(scopes, _SCOPE_ROLES))
+        return Caller(id=subject, owner=subject, roles=_roles(scopes, _SCOPE_ROLES), names=frozenset({subject}))
     teams = sorted(group for group in groups if group.startswith(TEAM_PREFIX) and group != TEAM_PREFIX)
-    return Caller(id=subject, owner=teams[0] if teams else subject, roles=_roles(groups, _GROUP_ROLES))
+    return Caller(
+        id=subject,
+        owner=teams[0] if teams else subject,
+        roles=_roles(groups, _GROUP_ROLES),
+        groups=frozenset(groups),
+        names=_names(subject, claims),
+    )
+
+
+def _names(subject: str, claims: Mapping[str, Any]) -> frozenset[str]:
+    """An address that was not verified is whatever its user wrote there: it names nobody."""
+    names = {subject, claims.get("username")}
+    if str(claims.get("email_verified", "")).lower() == "true":
+        names.add(claims.get("email"))
+    return frozenset(name for name in names if isinstance(name, str) and name)
 
 
 def _roles(names: Iterable[str], known: Mapping[str, Role]) -> frozenset[Role]:

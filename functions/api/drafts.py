@@ -11,8 +11,10 @@ from functions.api.merge_patch import merge
 from functions.api.schemas import JobBody
 from functions.api.validation import validated
 from functions.domain.definition import check_execution
+from functions.domain.dependence import check_dependencies
 from functions.domain.schedule import Schedule
 from functions.domain.target import check_target, masked_target, unmasked
+from functions.domain.upstream_values import check_taken
 from functions.usecases.jobs import JobDraft
 
 if TYPE_CHECKING:
@@ -76,12 +78,14 @@ class DraftReader:
         document = {name: value for name, value in body.items() if name not in _APART}
         stored = None if before is None or before.definition is None else before.definition
         document["target"] = unmasked(document["target"], None if stored is None else stored.target)
+        check_taken(payload, [one["jobId"] for one in document.get("dependsOn") or ()])
         return JobDraft(document=document, payload=payload, enabled=body.get("enabled"))
 
     def _check(self, document: Mapping[str, Any], before: Job | None) -> None:
         now = self.clock.now()
         unchanged: Mapping[str, Any] = before.definition.document if before and before.definition else {}
-        if before is None or any(document.get(name) != unchanged.get(name) for name in _TIMING):
+        check_dependencies(document)
+        if before is None or _timed(document) != _timed(unchanged):
             job_id, created_at = (_ANY_JOB, int(now)) if before is None else (before.id, before.created_at)
             Schedule.read(document, job_id=job_id, created_at=created_at).check(now=now)
         check_execution(document)
@@ -90,3 +94,8 @@ class DraftReader:
             check_target(target, self.rules)
             if target["type"] == "http":
                 self.check_address(target["url"])
+
+
+def _timed(document: Mapping[str, Any]) -> tuple[object, ...]:
+    """What makes the schedule: its fields, and whether the job has one of its own at all."""
+    return ("dependsOn" in document, *(document.get(name) for name in _TIMING))

@@ -8,15 +8,16 @@ from typing import Any
 
 from functions.api.openapi_operation import Operation
 from functions.api.openapi_operations import OPERATIONS
-from functions.api.openapi_schemas import (
+from functions.api.openapi_schemas import schemas
+from functions.api.openapi_shapes import (
     CIRCUIT_KEY,
     EXECUTION_ID,
     JOB_ID,
     JOB_TYPE,
     WORKER_ID,
+    WORKFLOW_ID,
     Schema,
     ref,
-    schemas,
 )
 from functions.api.problems import FAULT, PROBLEMS
 from functions.api.request import JSON_TYPE
@@ -31,9 +32,11 @@ _PATH_PARAMETERS = {
     "jobType": JOB_TYPE,
     "workerId": WORKER_ID,
     "circuitKey": CIRCUIT_KEY,
+    "workflowId": WORKFLOW_ID,
 }
 _SOURCES = {
     "createJob": ("jobId", "$response.body#/id"),
+    "createWorkflow": ("workflowId", "$response.body#/id"),
     "registerWorker": ("workerId", "$response.body#/id"),
     "listJobHistory": ("executionId", "$response.body#/data/0/id"),
 }
@@ -44,11 +47,11 @@ _BY_GATEWAY = (401, 413, 429, 500, 503)
 _DESCRIPTIONS = {
     400: "The request is not valid; `details` names every field.",
     401: "No access token, or one that is not valid.",
-    403: "Your role does not allow it, or the job is another owner's.",
+    403: "Your role does not allow it, or it is another owner's.",
     404: "Nothing here, or nothing you may see.",
     405: "This path does not take this method.",
     406: "Only JSON of version 1 is answered.",
-    409: "The job's state does not allow it.",
+    409: "The state of the job, or of the workflow, does not allow it.",
     412: "The job was changed since its ETag was the one in `If-Match`.",
     413: "The body is over 256 KB (4 MB of many jobs), the payload over 131 072 or a result over 32 768 bytes.",
     415: "The body's Content-Type is not read here.",
@@ -132,6 +135,8 @@ def _path_parameters(path: str) -> list[Schema]:
 def _responses(route: Route, operation: Operation) -> dict[str, Any]:
     status, schema, description = operation.success
     responses = {status: _answer(route, schema, description)}
+    for media, plain in operation.media.items():
+        responses[status]["content"][media] = {"schema": plain}
     for other, (other_schema, other_description) in operation.also.items():
         responses[other] = _answer(route, other_schema, other_description)
     for error in {*(_ALWAYS_PUBLIC if route.access is Access.PUBLIC else _ALWAYS), *operation.errors}:

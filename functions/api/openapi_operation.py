@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from functions.api.openapi_schemas import Schema
+from functions.api.openapi_shapes import Schema
 from functions.api.paging import DEFAULT_LIMIT, MAX_CURSOR_LENGTH, MAX_LIMIT
-from functions.api.request import JSON_TYPE
+from functions.api.request import JSON_TYPE, MAX_KEY_LENGTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,8 @@ class Operation:
     examples: dict[str, Any] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
     """Statuses beyond those that every operation with a token may have."""
+    media: dict[str, Schema] = field(default_factory=dict)
+    """Of the success besides JSON, where the caller may ask for it: media type to schema."""
     also: dict[int, tuple[str | None, str]] = field(default_factory=dict)
     """Other answers that are no error: status, schema, description."""
 
@@ -43,4 +45,10 @@ CURSOR = parameter(
     "cursor",
     {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR_LENGTH},
     "`pagination.cursor` of the page before.",
+)
+KEY = parameter(
+    "header",
+    "X-Idempotency-Key",
+    {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
+    "The same key and body within an hour do the work once. `Idempotency-Key` is the same.",
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from functions.api.openapi_operation import CURSOR, LIMIT, Operation, parameter
-from functions.api.openapi_schemas import INSTANT, JOB_ID, Schema
+from functions.api.openapi_operation import CURSOR, KEY, LIMIT, Operation, parameter
+from functions.api.openapi_shapes import INSTANT, JOB_ID, Schema
 from functions.api.openapi_work import WORK
-from functions.api.request import JSON_TYPE, MAX_KEY_LENGTH, MERGE_PATCH_TYPE
+from functions.api.openapi_workflows import WORKFLOWS
+from functions.api.request import JSON_TYPE, MERGE_PATCH_TYPE
 from functions.api.routes_schedule import DEFAULT_COUNT, MAX_COUNT
 from functions.domain.job import JobStatus
 
@@ -38,12 +39,6 @@ _IF_MATCH = parameter(
 _IF_NONE_MATCH = parameter(
     "header", "If-None-Match", {"type": "string"}, "Answer 304 if the job's ETag is still this one."
 )
-_KEY = parameter(
-    "header",
-    "X-Idempotency-Key",
-    {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
-    "The same key and body within an hour do the work once. `Idempotency-Key` is the same.",
-)
 
 
 def _action(summary: str, *parameters: Schema, body: str = "NoFields") -> Operation:
@@ -62,7 +57,7 @@ OPERATIONS: dict[str, Operation] = {
         tag="jobs",
         summary="Register a job",
         success=(201, "Job", "The job; `Location` and `ETag` name it."),
-        parameters=(_KEY,),
+        parameters=(KEY,),
         body="JobBody",
         body_required=True,
         examples={"nightly": {"summary": "A report every night", "value": JOB_EXAMPLE}},
@@ -72,7 +67,7 @@ OPERATIONS: dict[str, Operation] = {
         tag="jobs",
         summary="Register up to 100 jobs",
         success=(200, "BulkResults", "A result for each item, in their order; one that is refused hinders no other."),
-        parameters=(_KEY,),
+        parameters=(KEY,),
         body="BulkBody",
         body_required=True,
         examples={"two": {"summary": "Two jobs", "value": {"items": [JOB_EXAMPLE, {**JOB_EXAMPLE, "name": "again"}]}}},
@@ -131,8 +126,10 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "pauseJob": _action("Switch a job off; what runs goes on"),
     "resumeJob": _action("Switch a job on again"),
-    "executeJob": _action("Run a job now, beside its schedule", _KEY),
-    "retryJob": _action("Retry the run that failed last, or waits for its retry", _KEY, body="RetryBody"),
+    "executeJob": _action("Run a job now, beside its schedule", KEY),
+    "retryJob": _action("Retry the run that failed last, or waits for its retry", KEY, body="RetryBody"),
+    "approveRun": _action("Let a run pass that waits for approval", KEY, body="DecisionBody"),
+    "rejectRun": _action("End a run that waits for approval", KEY, body="DecisionBody"),
     "cancelJob": _action("Cancel a job for good, its running attempts too"),
     "listJobHistory": Operation(
         tag="executions",
@@ -155,6 +152,7 @@ OPERATIONS: dict[str, Operation] = {
         errors=(403, 404, 409, 413, 415),
     ),
     **WORK,
+    **WORKFLOWS,
     "listRetryConfigs": Operation(
         tag="job types",
         summary="List the configurations of job types, by name",

@@ -6,55 +6,45 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from functions.api.openapi_gates import GATES
+from functions.api.openapi_shapes import (
+    CIRCUIT_KEY,
+    EXECUTION_ID,
+    INSTANT,
+    JOB_ID,
+    JOB_TYPE,
+    RUN_ID,
+    WORKER_ID,
+    Schema,
+    enum_of,
+    list_of,
+    maybe,
+    record,
+    ref,
+)
+from functions.api.openapi_workflow_schemas import workflow_job, workflow_schemas
 from functions.api.schemas import (
-    LABEL_PATTERN,
-    MAX_LABEL_LENGTH,
     BulkBody,
+    DecisionBody,
     JobBody,
     NoFields,
     RetryBody,
     TypeConfigBody,
 )
 from functions.api.schemas_work import CompleteBody, FailBody, HeartbeatBody, PollBody, ProgressBody, WorkerBody
+from functions.api.workflow_body import WorkflowBody
 from functions.domain.circuit import CircuitState
 from functions.domain.execution import ExecutionStatus
-from functions.domain.job import JobStatus, Outcome, SkipReason
+from functions.domain.job import JobStatus, SkipReason
+from functions.domain.run import Outcome
 from functions.domain.worker import WorkerStatus
-
-Schema = dict[str, Any]
-
-INSTANT: Schema = {"type": "string", "format": "date-time", "examples": ["2027-01-31T14:59:42Z"]}
-JOB_ID: Schema = {
-    "type": "string",
-    "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
-    "examples": ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f"],
-}
-CIRCUIT_KEY: Schema = {"type": "string", "minLength": 1, "examples": ["http:api.example.com:443"]}
-JOB_TYPE: Schema = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": MAX_LABEL_LENGTH,
-    "pattern": LABEL_PATTERN,
-    "examples": ["billing"],
-}
-RUN_ID: Schema = {
-    "type": "string",
-    "pattern": JOB_ID["pattern"].removesuffix("$") + "-[0-9]{10}(m[a-z2-7]{8})?$",
-    "examples": ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f-1801407582"],
-}
-EXECUTION_ID: Schema = {
-    "type": "string",
-    "pattern": RUN_ID["pattern"].removesuffix("$") + "-[0-9]{4}$",
-    "examples": ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f-1801407582-0001"],
-}
-
-
-WORKER_ID: Schema = {"type": "string", "pattern": "^[a-z2-7]{16}$", "examples": ["b4vtq3dyq5n7xk2a"]}
+from functions.domain.workflow import LOCAL_NAME
 
 _BODIES = (
     JobBody,
     BulkBody,
     RetryBody,
+    DecisionBody,
     NoFields,
     TypeConfigBody,
     WorkerBody,
@@ -63,11 +53,8 @@ _BODIES = (
     ProgressBody,
     CompleteBody,
     FailBody,
+    WorkflowBody,
 )
-
-
-def ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def schemas() -> dict[str, Schema]:
@@ -80,7 +67,12 @@ def schemas() -> dict[str, Schema]:
     named: dict[str, Schema] = {name: _untitled(schema) for name, schema in bodies["$defs"].items()}
     named["JobPatch"] = _patch(named["JobBody"])
     named["BulkBody"]["properties"]["items"]["items"] = ref("JobBody")
-    return named | _answers(named["JobBody"]) | _type_configs(named["TypeConfigBody"]) | _circuits()
+    named["WorkflowJob"] = workflow_job(named["JobBody"], named["DependencyBody"])
+    of_workflow = named["WorkflowBody"]["properties"]["jobs"]
+    of_workflow["patternProperties"] = {LOCAL_NAME: ref("WorkflowJob")}
+    return (
+        named | _answers(named["JobBody"]) | _type_configs(named["TypeConfigBody"]) | _circuits() | workflow_schemas()
+    )
 
 
 def _untitled(schema: Any) -> Any:
@@ -103,55 +95,34 @@ def _patch(body: Schema) -> Schema:
     }
 
 
-def _object(properties: dict[str, Schema], *, optional: tuple[str, ...] = (), description: str = "") -> Schema:
-    schema: Schema = {
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in properties if name not in optional],
-    }
-    return schema | ({"description": description} if description else {})
-
-
-def _maybe(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def _enum(values: Any, description: str = "") -> Schema:
-    return {"type": "string", "enum": [str(value) for value in values], "description": description}
-
-
-def _list_of(name: str) -> Schema:
-    cursor = {"type": "string", "description": "Where the next page begins; absent on the last page."}
-    pagination = _object({"cursor": cursor}, optional=("cursor",))
-    return _object({"data": {"type": "array", "items": ref(name)}, "pagination": pagination})
-
-
 def _answers(body: Schema) -> dict[str, Schema]:
     registered = {name: schema for name, schema in body["properties"].items() if name not in ("payload", "enabled")}
     state = {
-        "status": _enum(JobStatus),
+        "status": enum_of(JobStatus),
         "enabled": {"type": "boolean"},
         "owner": {"type": "string"},
         "createdBy": {"type": "string"},
         "createdAt": INSTANT,
-        "nextRunAt": _maybe(INSTANT),
-        "silentSince": _maybe(INSTANT | {"description": "Since when the job has had no success, once it is silent."}),
+        "nextRunAt": maybe(INSTANT),
+        "silentSince": maybe(INSTANT | {"description": "Since when the job has had no success, once it is silent."}),
         "revision": {"type": "integer", "minimum": 1, "description": "Changes by callers; first part of the ETag."},
         "activeRuns": {"type": "array", "items": ref("ActiveRun")},
-        "lastRun": _maybe(ref("LastRun")),
+        "gates": {"type": "array", "items": ref("Gate"), "description": "Runs that wait for approval."},
+        "lastRun": maybe(ref("LastRun")),
+        "upstream": ref("Upstream"),
     }
     summary = {"id": JOB_ID, **registered, **state}
-    needed = {"name", "schedule", "target"}
+    needed = {"name", "target"}
     return {
-        "Job": _object(
+        "Job": record(
             summary | {"payload": {"description": "As it was sent; numbers keep value and kind."}},
-            optional=tuple(name for name in registered if name not in needed),
+            optional=("upstream", *(name for name in registered if name not in needed)),
             description="What was registered (fields that were left out stay out), and how it stands.",
         ),
-        "JobSummary": _object(summary, optional=tuple(registered), description="A job without its payload."),
-        "JobList": _list_of("JobSummary"),
-        "BulkResults": _object({"data": {"type": "array", "items": ref("BulkResult")}}),
-        "BulkResult": _object(
+        "JobSummary": record(summary, optional=("upstream", *registered), description="A job without its payload."),
+        "JobList": list_of("JobSummary"),
+        "BulkResults": record({"data": {"type": "array", "items": ref("BulkResult")}}),
+        "BulkResult": record(
             {
                 "index": {"type": "integer", "minimum": 0, "description": "Place of the item in the request."},
                 "status": {"type": "integer", "description": "What `POST /v1/jobs` would answer for it alone."},
@@ -161,55 +132,65 @@ def _answers(body: Schema) -> dict[str, Schema]:
             optional=("job", "error"),
             description="The job that was made, or why it was refused.",
         ),
-        "ActiveRun": _object(
+        "ActiveRun": record(
             {
                 "runId": RUN_ID,
                 "scheduledFor": INSTANT,
-                "status": _enum(("RUNNING", "WAITING", "QUEUED")),
+                "status": enum_of(("RUNNING", "WAITING", "QUEUED")),
                 "attempt": {
                     "type": "integer",
                     "minimum": 0,
                     "description": "The last attempt begun; 0 before the first.",
                 },
-                "nextAttemptAt": _maybe(INSTANT),
+                "nextAttemptAt": maybe(INSTANT),
             }
         ),
-        "LastRun": _object(
+        "LastRun": record(
             {
                 "runId": RUN_ID,
                 "scheduledFor": INSTANT,
-                "outcome": _enum(Outcome),
+                "outcome": enum_of(Outcome),
                 "attempt": {"type": "integer"},
-                "errorCode": _maybe({"type": "string"}),
+                "errorCode": maybe({"type": "string"}),
+                "reason": maybe({"type": "string", "description": "Why it ended without an attempt."}),
                 "endedAt": INSTANT,
             }
         ),
+        **GATES,
+        "Upstream": record(
+            {
+                "waitingFor": maybe(JOB_ID | {"description": "The first job that is not yet as this one needs it."}),
+                "since": maybe(INSTANT | {"description": "Since when it has waited in this round."}),
+                "nextLookAt": maybe(INSTANT | {"description": "null: nothing can come of them any more."}),
+            },
+            description="How a job with dependsOn stands to those it depends on.",
+        ),
         "Execution": _execution(),
         "SkippedSlots": _skipped(),
-        "History": _list_of("HistoryEntry"),
+        "History": list_of("HistoryEntry"),
         "HistoryEntry": {"oneOf": [ref("Execution"), ref("SkippedSlots")]},
         **_work(),
-        "Preview": _object(
+        "Preview": record(
             {"slots": {"type": "array", "items": INSTANT}, "local": {"type": "array", "items": {"type": "string"}}},
             description="The same instants in UTC and on the zone's clocks.",
         ),
-        "Status": _object({"status": _enum(("ok", "down"))}),
-        "Health": _object(
+        "Status": record({"status": enum_of(("ok", "down"))}),
+        "Health": record(
             {
-                "status": _enum(("ok", "down")),
+                "status": enum_of(("ok", "down")),
                 "stage": {"type": "string"},
                 "version": {"type": "string"},
                 "components": {
                     "type": "object",
-                    "additionalProperties": _object(
-                        {"status": _enum(("ok", "down")), "latencyMs": {"type": "number", "minimum": 0}}
+                    "additionalProperties": record(
+                        {"status": enum_of(("ok", "down")), "latencyMs": {"type": "number", "minimum": 0}}
                     ),
                 },
             }
         ),
         "Problem": _problem(),
-        "Error": _object({"error": ref("Problem")}),
-        "GatewayError": _object(
+        "Error": record({"error": ref("Problem")}),
+        "GatewayError": record(
             {"message": {"type": "string"}},
             description="What API Gateway answers by itself: a token it refuses, throttling, a body over 10 MB.",
         ),
@@ -219,29 +200,29 @@ def _answers(body: Schema) -> dict[str, Schema]:
 def _type_configs(body: Schema) -> dict[str, Schema]:
     stored = {"jobType": JOB_TYPE, "updatedAt": INSTANT, "updatedBy": {"type": "string", "description": "Caller's id."}}
     return {
-        "TypeConfig": _object(
+        "TypeConfig": record(
             stored | body["properties"],
             optional=tuple(body["properties"]),
             description="What was configured; what was left out follows the stage.",
         ),
-        "TypeConfigList": _list_of("TypeConfig"),
+        "TypeConfigList": list_of("TypeConfig"),
     }
 
 
 def _circuits() -> dict[str, Schema]:
     return {
-        "Circuit": _object(
+        "Circuit": record(
             {
                 "key": CIRCUIT_KEY,
-                "state": _enum(CircuitState),
+                "state": enum_of(CircuitState),
                 "failures": {"type": "integer", "minimum": 0, "description": "One after another, the last ones."},
-                "since": _maybe(INSTANT | {"description": "When it opened, or closed, last."}),
-                "openUntil": _maybe(INSTANT | {"description": "When one attempt may try the target again."}),
-                "probe": _maybe({"type": "string", "description": "The attempt that tries it now."}),
+                "since": maybe(INSTANT | {"description": "When it opened, or closed, last."}),
+                "openUntil": maybe(INSTANT | {"description": "When one attempt may try the target again."}),
+                "probe": maybe({"type": "string", "description": "The attempt that tries it now."}),
             },
             description="What is known of a target that jobs with a circuit breaker call.",
         ),
-        "CircuitList": _list_of("Circuit"),
+        "CircuitList": list_of("Circuit"),
     }
 
 
@@ -250,18 +231,18 @@ def _attempt() -> dict[str, Schema]:
 
 
 def _execution() -> Schema:
-    return _object(_execution_fields(), description="One attempt of a run.")
+    return record(_execution_fields(), description="One attempt of a run.")
 
 
 def _progress() -> Schema:
-    return _object({"percent": {"type": "number", "minimum": 0, "maximum": 100}, "message": {"type": "string"}})
+    return record({"percent": {"type": "number", "minimum": 0, "maximum": 100}, "message": {"type": "string"}})
 
 
 def _work() -> dict[str, Schema]:
     worker: dict[str, Schema] = {
         "id": WORKER_ID,
         "name": {"type": "string"},
-        "status": _enum(WorkerStatus, "OFFLINE after 90 s without heartbeat or poll."),
+        "status": enum_of(WorkerStatus, "OFFLINE after 90 s without heartbeat or poll."),
         "queues": {"type": "array", "items": {"type": "string"}},
         "maxItems": {"type": "integer", "minimum": 1},
         "draining": {"type": "boolean"},
@@ -270,7 +251,7 @@ def _work() -> dict[str, Schema]:
         "registeredAt": INSTANT,
         "lastSeenAt": INSTANT,
     }
-    held = _object({"id": EXECUTION_ID, "leaseExpiresAt": INSTANT})
+    held = record({"id": EXECUTION_ID, "leaseExpiresAt": INSTANT})
     claimed = _execution_fields() | {
         "leaseExpiresAt": INSTANT,
         "deadlineAt": INSTANT,
@@ -278,12 +259,12 @@ def _work() -> dict[str, Schema]:
         "payload": {"description": "As it was sent; numbers keep value and kind."},
     }
     return {
-        "Worker": _object(worker),
-        "WorkerList": _list_of("Worker"),
-        "Heartbeat": _object(worker | {"executions": {"type": "array", "items": held}}),
-        "ClaimedExecution": _object(claimed, description="An attempt that the worker now holds."),
-        "Claimed": _object({"data": {"type": "array", "items": ref("ClaimedExecution")}}),
-        "ProgressKept": _object(
+        "Worker": record(worker),
+        "WorkerList": list_of("Worker"),
+        "Heartbeat": record(worker | {"executions": {"type": "array", "items": held}}),
+        "ClaimedExecution": record(claimed, description="An attempt that the worker now holds."),
+        "Claimed": record({"data": {"type": "array", "items": ref("ClaimedExecution")}}),
+        "ProgressKept": record(
             {
                 "id": EXECUTION_ID,
                 "recorded": {"type": "boolean", "description": "false: the last one is less than a second old."},
@@ -295,33 +276,34 @@ def _work() -> dict[str, Schema]:
 
 def _execution_fields() -> dict[str, Schema]:
     statuses = [status for status in ExecutionStatus if status is not ExecutionStatus.SKIPPED]
-    error = _object({"code": {"type": "string", "examples": ["HTTP_503"]}, "message": {"type": "string"}})
+    error = record({"code": {"type": "string", "examples": ["HTTP_503"]}, "message": {"type": "string"}})
     return _attempt() | {
         "attempt": {"type": "integer", "minimum": 1},
-        "status": _enum(statuses),
+        "status": enum_of(statuses),
         "final": {"type": "boolean", "description": "Whether no other attempt follows."},
-        "reason": _maybe({"type": "string"}),
-        "error": _maybe(error),
-        "startedAt": _maybe(INSTANT),
-        "completedAt": _maybe(INSTANT),
-        "nextRetryAt": _maybe(INSTANT),
+        "reason": maybe({"type": "string"}),
+        "error": maybe(error),
+        "startedAt": maybe(INSTANT),
+        "completedAt": maybe(INSTANT),
+        "nextRetryAt": maybe(INSTANT),
         "fence": {"type": "integer", "minimum": 0},
         "deferrals": {"type": "integer", "minimum": 0, "description": "Times it was put off before it started."},
-        "deferredFor": _maybe({"type": "string", "description": "Why it was put off last."}),
-        "workerId": _maybe({"type": "string", "description": "The worker that holds it, or held it."}),
-        "progress": _maybe(_progress()),
+        "deferredFor": maybe({"type": "string", "description": "Why it was put off last."}),
+        "workerId": maybe({"type": "string", "description": "The worker that holds it, or held it."}),
+        "approval": maybe(ref("ApprovalDecision")),
+        "progress": maybe(_progress()),
         "result": {"description": "The target's answer, at most 32 KB of JSON; null for none."},
     }
 
 
 def _skipped() -> Schema:
-    return _object(
+    return record(
         _attempt()
         | {
             "attempt": {"type": "integer", "const": 0},
             "status": {"type": "string", "const": "SKIPPED"},
             "final": {"type": "boolean", "const": True},
-            "reason": _enum(SkipReason),
+            "reason": enum_of(SkipReason),
             "from": INSTANT,
             "to": INSTANT,
             "count": {"type": "integer", "minimum": 1},
@@ -332,8 +314,8 @@ def _skipped() -> Schema:
 
 
 def _problem() -> Schema:
-    detail = _object({"field": {"type": "string"}, "message": {"type": "string"}})
-    return _object(
+    detail = record({"field": {"type": "string"}, "message": {"type": "string"}})
+    return record(
         {
             "code": {"type": "string"},
             "message": {"type": "string"},

@@ -11,6 +11,7 @@ from functions.domain.errors import (
     FieldProblem,
     ForbiddenError,
     GnomonError,
+    GraphChangedError,
     IdempotencyKeyReusedError,
     InvalidFieldError,
     InvalidRequestError,
@@ -72,6 +73,7 @@ PROBLEMS: Mapping[type[GnomonError], Problem] = {
     RateLimitedError: Problem(429, "RATE_LIMITED"),
     CorruptDefinitionError: Problem(500, "INTERNAL_ERROR"),
     LostRaceError: Problem(503, "UNAVAILABLE"),
+    GraphChangedError: Problem(503, "UNAVAILABLE"),
     NotStartedError: Problem(503, "UNAVAILABLE"),
     UnavailableError: Problem(503, "UNAVAILABLE"),
 }
@@ -134,6 +136,6 @@ def problem_headers(error: Exception) -> dict[str, str]:
         return {"Allow": ", ".join(error.allowed)}
     if isinstance(error, UnauthorizedError):
         return {"WWW-Authenticate": "Bearer"}
-    if isinstance(error, (UnavailableError, LostRaceError)):
+    if isinstance(error, (UnavailableError, LostRaceError, GraphChangedError)):
         return {"Retry-After": str(RETRY_AFTER_UNAVAILABLE)}
     return {}

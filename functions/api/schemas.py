@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from functions.domain.dependence import MAX_PARENTS, UPSTREAM_TIMEOUT
+from functions.domain.ids import JOB_ID_PATTERN
 from functions.domain.retry import POISON_AT
 from functions.usecases.bulk import MAX_ITEMS
 
@@ -18,6 +20,8 @@ MAX_TIMEOUT_SECONDS = 86_400
 MAX_DELAY_SECONDS = 86_400
 MAX_INTERVAL_SECONDS = 31_536_000
 YEAR_SECONDS = 31_536_000
+MAX_GATE_SECONDS = 2_592_000
+"""30 days."""
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -45,6 +49,9 @@ MAX_LABEL_LENGTH = 64
 Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_LENGTH, pattern=LABEL_PATTERN)]
 HeaderName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderText = Annotated[str, StringConstraints(max_length=4_096, pattern=r"^[\x20-\x7e\t]*$")]
+GROUP_PATTERN = r"^[^\s\[\]]+$"
+"""Groups come in a token's claim as `[a b]`."""
+CallerName = Annotated[str, StringConstraints(min_length=1, max_length=254)]
 ErrorCode = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Z][A-Z0-9_]*(:.+)?$")]
 
 
@@ -136,6 +143,27 @@ class CircuitBreaker(Strict):
     success_threshold: Annotated[int, Field(ge=1, le=100, description="Successes in a row that close it.")] = 1
 
 
+class Approval(Strict):
+    """The gate that each run passes before its first attempt: somebody has to approve it."""
+
+    role: Annotated[
+        str,
+        StringConstraints(min_length=1, max_length=128, pattern=GROUP_PATTERN),
+        Field(description="`admin`, `scheduler`, or a group of the user pool; an admin has every role."),
+    ]
+    approvers: list[CallerName] = absent(
+        min_length=1, max_length=50, description="One of these callers, by id, username or verified e-mail address."
+    )
+    timeout_seconds: Annotated[int, Field(ge=1, le=MAX_GATE_SECONDS, description="How long a run waits.")]
+    on_timeout: Annotated[
+        Literal["reject", "approve"], Field(description="What happens to a run about which nobody decided in time.")
+    ] = "reject"
+    four_eyes: Annotated[
+        bool,
+        Field(description="Not whoever created the job, changed it last, or asked for the run decides about it."),
+    ] = True
+
+
 class TypeConfigBody(RetryConfig):
     """What holds for the jobs of a type where they say nothing themselves: the fields of `retryConfig`, and more."""
 
@@ -145,15 +173,48 @@ class TypeConfigBody(RetryConfig):
     )
 
 
+class DependencyBody(Strict):
+    """A job that this one depends on."""
+
+    job_id: Annotated[str, StringConstraints(pattern=JOB_ID_PATTERN)]
+    on: Annotated[
+        Literal["success", "failure", "completion"], Field(description="How its run must end; completion: either way.")
+    ] = "success"
+    when: str = absent(
+        min_length=1,
+        max_length=1_024,
+        description="JMESPath over the result of its run (`null` for none): met only where that is true.",
+        examples=["rows > `0`"],
+    )
+
+
 class JobBody(Strict):
     """A job as a caller registers it."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["schedule"]}, {"required": ["dependsOn"]}]})
 
     name: Name
     description: Annotated[str, StringConstraints(max_length=1_000)] = ""
     type: Label = absent(
         description="What kind of job this is; lists can be filtered by it, and it may have a retry configuration.",
     )
-    schedule: Schedule
+    schedule: Schedule = absent(
+        description="When it runs. A job with dependsOn has none, or one of type once as the earliest start."
+    )
+    depends_on: list[DependencyBody] = absent(
+        min_length=1,
+        max_length=MAX_PARENTS,
+        description="The job runs when those have: for each run of one, or for the latest runs of several.",
+    )
+    join: Annotated[
+        Literal["all", "any"], Field(description="Whether all of them have to end as they should, or any one.")
+    ] = "all"
+    on_upstream_failure: Annotated[
+        Literal["skip", "fail", "run"], Field(description="What becomes of a run whose dependencies cannot be met.")
+    ] = "skip"
+    upstream_timeout_seconds: Annotated[
+        int, Field(ge=60, le=YEAR_SECONDS, description="How long it waits for them; then they count as not met.")
+    ] = UPSTREAM_TIMEOUT
     target: Target
     payload: Any = Field(default=None, description="Any JSON, at most 131 072 bytes.")
     retry_config: RetryConfig = absent()
@@ -174,6 +235,7 @@ class JobBody(Strict):
     circuit_breaker: CircuitBreaker = absent()
     concurrency_key: Label = absent(description="Executions of all jobs of an owner with this key share the limit.")
     max_concurrency: int = absent(ge=1, le=1_000)
+    approval: Approval = absent()
     start_at: Instant = absent()
     end_at: Instant = absent()
     max_runs: int = absent(
@@ -200,6 +262,17 @@ class RetryBody(Strict):
     """What `POST /v1/jobs/{jobId}/retry` takes."""
 
     delay_seconds: Annotated[int, Field(ge=0, le=MAX_DELAY_SECONDS)] = 0
+
+
+class DecisionBody(Strict):
+    """What `POST /v1/jobs/{jobId}/approve` and `/reject` take."""
+
+    run_id: Annotated[str, StringConstraints(min_length=1, max_length=128)] = absent(
+        description="The run; required for recurring jobs, each of whose runs has a gate of its own."
+    )
+    comment: Annotated[str, StringConstraints(min_length=1, max_length=500)] = absent(
+        description="Kept with the decision, for whoever reads the history."
+    )
 
 
 class NoFields(Strict):

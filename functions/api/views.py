@@ -8,16 +8,17 @@ from functions.api.body import compact
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.ids import execution_id, run_id, slot_id, slot_instant
 from functions.domain.instants import rfc3339
-from functions.domain.job import RunState
+from functions.domain.run import RunState
 from functions.domain.target import masked_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from functions.domain.circuit import Circuit
-    from functions.domain.job import ActiveRun, Job
+    from functions.domain.job import Job, Upstream
     from functions.domain.job_type import StoredTypeConfig
     from functions.domain.progress import Progress
+    from functions.domain.run import ActiveRun, Approval
     from functions.ports import Page
     from functions.usecases.history import ActiveExecution, HistoryEntry
 
@@ -101,19 +102,39 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "silentSince": rfc3339(job.silence.since) if job.silence is not None and job.is_silent else None,
         "revision": job.revision,
         "activeRuns": [_run(job.id, slot, run) for slot, run in sorted(job.runs.items())],
-        "lastRun": None,
+        "gates": [_gate(job, slot, run) for slot, run in sorted(job.runs.items()) if run.at_gate],
+        "lastRun": last_run_view(job),
     }
-    if job.last_run is not None:
-        last = job.last_run
-        view["lastRun"] = {
-            "runId": run_id(job.id, last.slot_id),
-            "scheduledFor": rfc3339(slot_instant(last.slot_id)),
-            "outcome": last.outcome.value,
-            "attempt": last.attempt,
-            "errorCode": last.error_code,
-            "endedAt": rfc3339(last.ended_at),
-        }
+    if job.upstream is not None:
+        view["upstream"] = _upstream(job.upstream, document)
     return view
+
+
+def last_run_view(job: Job) -> dict[str, Any] | None:
+    """How the run that ended last did; None where none has."""
+    last = job.last_run
+    if last is None:
+        return None
+    return {
+        "runId": run_id(job.id, last.slot_id),
+        "scheduledFor": rfc3339(slot_instant(last.slot_id)),
+        "outcome": last.outcome.value,
+        "attempt": last.attempt,
+        "errorCode": last.error_code,
+        "reason": last.reason,
+        "endedAt": rfc3339(last.ended_at),
+    }
+
+
+def _upstream(upstream: Upstream, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the job waits for; `document` is empty where it cannot be read."""
+    blocked_by, dependencies = upstream.blocked_by, document.get("dependsOn", ())
+    known = blocked_by is not None and blocked_by < len(dependencies)
+    return {
+        "waitingFor": dependencies[blocked_by]["jobId"] if known else None,
+        "since": None if upstream.since is None else rfc3339(upstream.since),
+        "nextLookAt": None if upstream.look_at is None else rfc3339(upstream.look_at),
+    }
 
 
 def _run(job_id: str, slot: str, run: ActiveRun) -> dict[str, Any]:
@@ -122,7 +143,32 @@ def _run(job_id: str, slot: str, run: ActiveRun) -> dict[str, Any]:
         "scheduledFor": rfc3339(slot_instant(slot)),
         "status": _RUN_STATUS[run.state],
         "attempt": run.attempt,
-        "nextAttemptAt": None if run.due_at is None or run.state is not RunState.WAITING else rfc3339(run.due_at),
+        "nextAttemptAt": None
+        if run.due_at is None or run.state is not RunState.WAITING or run.at_gate
+        else rfc3339(run.due_at),
+    }
+
+
+def _gate(job: Job, slot: str, run: ActiveRun) -> dict[str, Any]:
+    """A run that waits for approval. `role` is null where the definition cannot be read."""
+    policy = None if job.definition is None else job.definition.approval
+    return {
+        "runId": run_id(job.id, slot),
+        "scheduledFor": rfc3339(slot_instant(slot)),
+        "waitingSince": rfc3339(run.deferred_at or 0),
+        "decideBy": rfc3339(run.due_at or 0),
+        "role": None if policy is None else policy.role,
+    }
+
+
+def _approval(approval: Approval | None) -> dict[str, Any] | None:
+    if approval is None:
+        return None
+    return {
+        "decision": approval.decision.value,
+        "by": approval.by,
+        "at": rfc3339(approval.at),
+        "comment": approval.comment,
     }
 
 
@@ -142,6 +188,7 @@ def _execution(execution: Execution) -> str:
         "deferrals": execution.deferrals,
         "deferredFor": execution.deferred_for,
         "workerId": execution.worker_id,
+        "approval": _approval(execution.approval),
         "progress": None,
     }
     return with_raw(view, "result", "null" if execution.result is None else execution.result)
@@ -161,6 +208,7 @@ def active_view(execution: ActiveExecution) -> dict[str, Any]:
         "deferrals": execution.deferrals,
         "deferredFor": execution.deferred_for,
         "workerId": execution.worker_id,
+        "approval": _approval(execution.approval),
         "progress": None if execution.progress is None else progress_view(execution.progress),
         "result": None,
     }

@@ -26,6 +26,10 @@ class Caller:
     owner: str
     """Who owns what this caller makes: its team's group, else itself."""
     roles: frozenset[Role]
+    groups: frozenset[str] = frozenset()
+    """Groups of the user pool it is in, those that are roles or teams included; none for a machine."""
+    names: frozenset[str] = frozenset()
+    """What a list of callers may name it by: its id, its username, its e-mail address."""
 
     def must_read(self, owner: str) -> None:
         """Raises NotFoundError for what this caller may not see: it is not told that it exists."""

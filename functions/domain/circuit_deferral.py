@@ -5,9 +5,10 @@ from __future__ import annotations
 from functions.domain.circuit import Circuit, CircuitPolicy, look_again_at
 from functions.domain.decision import Deferral, Expired
 from functions.domain.dispatch import CLOCK_SKEW
-from functions.domain.ids import is_manual, slot_instant
-from functions.domain.job import Job, RunState
+from functions.domain.ids import is_scheduled, slot_instant
+from functions.domain.job import Job
 from functions.domain.retry import Uniform
+from functions.domain.run import RunState
 
 REASON = "CIRCUIT_OPEN"
 LONGEST = 86_400
@@ -39,7 +40,7 @@ def _limit(job: Job, slot: str, *, now: float) -> int:
         return first + LONGEST
     if definition.retry.retry_window_seconds is not None:
         return slot_instant(slot) + definition.retry.retry_window_seconds - CLOCK_SKEW
-    if definition.schedule.recurring and not is_manual(slot):
+    if definition.schedule.recurring and is_scheduled(slot):
         following = definition.schedule.next_after(max(slot_instant(slot), first - job.spread))
         if following is not None:
             return following + job.spread - CLOCK_SKEW

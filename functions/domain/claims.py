@@ -9,11 +9,21 @@ from dataclasses import dataclass, field, replace
 
 from functions.domain.decision import Drop, Due, Expired, Write, attention_no_later, with_run
 from functions.domain.definition import Definition
-from functions.domain.dispatch import CLOCK_SKEW, LEASE_MARGIN, WORKER_LEASE, is_expired, put_off, started, worker_queue
+from functions.domain.dispatch import (
+    CLOCK_SKEW,
+    LEASE_MARGIN,
+    WORKER_LEASE,
+    deadline_hint,
+    is_expired,
+    put_off,
+    started,
+    worker_queue,
+)
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import ExecutionKey
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
+from functions.domain.run import ActiveRun, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ def decide_claim(
     if is_expired(key.slot_id, run, definition, now):
         return Expired(key.slot_id, run)
     row = started(job, key.slot_id, run, definition, now=now, write_id=write_id, worker_id=worker_id)
-    return Write(job=row, reason="CLAIMED", starts=key.slot_id)
+    return Write(job=row, reason="CLAIMED", hints=deadline_hint(row, key.slot_id), starts=key.slot_id)
 
 
 def _refusal(job: Job, run: ActiveRun, key: ExecutionKey, queues: tuple[str, ...], now: float) -> str | None:

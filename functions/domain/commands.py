@@ -6,10 +6,12 @@ Each raises ConflictError where the state does not allow it.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 from functions.domain import silence
+from functions.domain.approval import gate_changed
 from functions.domain.claims import no_longer_offered
 from functions.domain.decision import (
     Drop,
@@ -26,8 +28,9 @@ from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.following import look_hint
 from functions.domain.ids import MAX_ATTEMPTS
-from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
 from functions.domain.rescheduling import (
     first_slot,
@@ -36,6 +39,11 @@ from functions.domain.rescheduling import (
     rescheduled,
     reschedules,
 )
+from functions.domain.rewiring import rewired
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
+from functions.domain.upstream import Parent
+
+NO_PARENTS: Mapping[str, Parent] = MappingProxyType({})
 
 
 def new_job(
@@ -47,9 +55,14 @@ def new_job(
     enabled: bool,
     now: float,
     write_id: str,
+    upstream: Upstream | None = None,
 ) -> Job:
-    """A job at its creation. Raises InvalidFieldError when its schedule has no slot."""
-    first = first_slot(definition, now=now)
+    """A job at its creation. Raises InvalidFieldError when its schedule has no slot.
+
+    `upstream` is what one that depends on others knows of them: it has no slot of its own.
+    """
+    first = None if definition.depends_on else first_slot(definition, now=now)
+    due = None if first is None else first + definition.schedule.spread_offset
     job = Job(
         id=job_id,
         owner=owner,
@@ -63,7 +76,8 @@ def new_job(
         spread=definition.schedule.spread_offset,
         next_slot=first,
         paused=not enabled,
-        silence=silence.armed(definition, now=int(now), next_due=first + definition.schedule.spread_offset),
+        silence=silence.armed(definition, now=int(now), next_due=due),
+        upstream=upstream,
     )
     return with_attention(job, int(now))
 
@@ -89,9 +103,19 @@ def decide_resume(job: Job, *, now: float, write_id: str) -> Write | Drop:
     return Write(job=row, reason="RESUMED", flush=flush, hints=waiting_hints(row))
 
 
-def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now: float, write_id: str) -> Write:
-    """Replace the definition. A waiting retry is kept, and uses the new definition at its next attempt.
+def decide_change(
+    job: Job,
+    definition: Definition,
+    *,
+    enabled: bool | None,
+    now: float,
+    write_id: str,
+    parents: Mapping[str, Parent] = NO_PARENTS,
+    by: str | None = None,
+) -> Write:
+    """Replace the definition, as `by` wants. A waiting retry is kept, and uses the new one at its next attempt.
 
+    `parents` are those that the job did not depend on before.
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
@@ -102,6 +126,7 @@ def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now
     if reschedules(job, definition):
         row, flush = rescheduled(job, row, definition, now=now)
         hints = () if row.paused else next_hint(row)
+    row = rewired(job, row, definition, parents, now=int(now))
     if enabled is not None and enabled == row.paused:
         if enabled:
             row = replace(row, paused=False)
@@ -111,17 +136,20 @@ def decide_change(job: Job, definition: Definition, *, enabled: bool | None, now
         else:
             row, hints = replace(row, paused=True), ()
     row, released = no_longer_offered(row, definition, now=int(now))
-    hints = (*hints, *(hint for hint in released if hint not in hints))
+    row, gated = gate_changed(row, definition, now=int(now))
+    hints = (*hints, *(hint for hint in (*released, *gated) if hint not in hints))
     succeeded = job.last_run is not None and job.last_run.outcome is Outcome.COMPLETED
     alarm = silence.changed(
         job.silence, job.definition, definition, now=int(now), next_due=row.next_due, succeeded=succeeded
     )
-    row = replace(row, silence=alarm)
+    row = replace(row, silence=alarm, changed_by=None if definition.approval is None else by)
+    if row.upstream != job.upstream and row.look_due is not None:
+        hints = (*hints, look_hint(int(now)))
     return Write(job=with_attention(row, int(now)), reason="CHANGED", flush=flush, hints=hints)
 
 
-def decide_execute(job: Job, slot: str, *, now: float, write_id: str) -> Write:
-    """Run now, beside the schedule; `slot` is the manual run's own id. Allowed on paused jobs."""
+def decide_execute(job: Job, slot: str, *, now: float, write_id: str, by: str | None = None) -> Write:
+    """Run now, beside the schedule, as `by` asks; `slot` is the manual run's own id. Allowed on paused jobs."""
     _must_not_be_cancelled(job, "run")
     definition = job.defined
     instant = int(now)
@@ -131,6 +159,7 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str) -> Write:
         attempt_limit=1 + definition.retry.max_retries,
         due_at=instant,
         manual=True,
+        asked_by=None if definition.approval is None else by,
     )
     hints: tuple[Due, ...] = (Due(slot, 1, instant),)
     if job.runs:
@@ -142,18 +171,21 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str) -> Write:
     return Write(job=row, reason="RUN_REQUESTED", hints=hints)
 
 
-def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
-    """Force a retry of the run that waits for one, or of the last one, which failed. Its attempts go on."""
+def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | None = None) -> Write:
+    """Force a retry of the run that waits for one, or of the last one, which failed. Its attempts go on.
+
+    One that was approved needs no second approval (functions/domain/approval.py).
+    """
     _must_not_be_cancelled(job, "retried")
     definition = job.defined
     at = math.ceil(now) + delay
     waiting = sorted(
-        (slot for slot, run in job.runs.items() if run.state is RunState.WAITING and run.attempt > 0),
+        (slot for slot, run in job.runs.items() if _waits_for_its_retry(run)),
         key=lambda slot: (job.runs[slot].due_at or 0, slot),
     )
     if waiting:
         slot = waiting[0]
-        attempt, fence = job.runs[slot].attempt, job.runs[slot].fence
+        attempt, fence, approval = job.runs[slot].attempt, job.runs[slot].fence, job.runs[slot].approval
     else:
         last = job.last_run
         if last is None or last.outcome is not Outcome.PERMANENTLY_FAILED:
@@ -165,7 +197,7 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
             raise ConflictError("The run is being retried just now.")
         if job.runs:
             _must_have_room(job, definition, may_queue=False)
-        slot, attempt, fence = last.slot_id, last.attempt, last.fence
+        slot, attempt, fence, approval = last.slot_id, last.attempt, last.fence, last.approval
     if attempt + 1 > MAX_ATTEMPTS:
         raise ConflictError(f"The run has had {attempt} attempts; {MAX_ATTEMPTS} is the limit.")
     run = ActiveRun(
@@ -177,10 +209,16 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str) -> Write:
         manual=True,
         forced=True,
         asked_attempt=attempt + 1,
+        approval=approval,
+        asked_by=None if definition.approval is None else by,
     )
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
     row = replace(row, attention_at=attention_no_later(row, int(now)))
     return Write(job=row, reason="RETRY_FORCED", hints=(Due(slot, attempt + 1, at),))
+
+
+def _waits_for_its_retry(run: ActiveRun) -> bool:
+    return run.state is RunState.WAITING and run.attempt > 0 and run.verdict is None
 
 
 def executions_to_cancel(job: Job, *, now: float, write_id: str, reason: str = "JOB_CANCELLED") -> list[Execution]:
@@ -194,7 +232,7 @@ def executions_to_cancel(job: Job, *, now: float, write_id: str, reason: str = "
 
 
 def can_be_cancelled(job: Job) -> bool:
-    return bool(job.runs) or job.next_slot is not None
+    return bool(job.runs) or job.next_slot is not None or job.waits_for_parents
 
 
 def decide_cancel(job: Job, *, deleted: bool, now: float, write_id: str) -> Write | Drop:

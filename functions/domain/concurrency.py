@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from functions.domain.decision import Write, with_run
 from functions.domain.definition import Priority
-from functions.domain.ids import execution_id, is_manual, parse_execution_id, slot_instant
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.ids import execution_id, is_scheduled, parse_execution_id, slot_instant
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, RunState
 
 GRANT_SECONDS = 60
 """How long a slot is kept for a waiting run whose hint is under way; then it may be given to another."""
@@ -91,7 +92,9 @@ def is_unused(job: Job | None, execution: str, held: str) -> bool:
         return False
     run = job.runs.get(key.slot_id)
     if run is None:
-        return is_manual(key.slot_id) or (job.last_slot is not None and slot_instant(key.slot_id) <= job.last_slot)
+        return not is_scheduled(key.slot_id) or (
+            job.last_slot is not None and slot_instant(key.slot_id) <= job.last_slot
+        )
     return run.attempt > key.attempt or (run.attempt == key.attempt and held not in run.holds)
 
 

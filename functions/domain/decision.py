@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from functions.domain.ids import slot_id
-from functions.domain.job import ActiveRun, Gap, Job, RunState, SkipReason
+from functions.domain.job import Gap, Job, SkipReason
+from functions.domain.run import ActiveRun, RunState
 from functions.domain.schedule import Schedule
 
 
@@ -33,6 +34,8 @@ class Write:
     hints: tuple[Due, ...] = ()
     starts: str | None = None
     """Slot id of the run whose attempt the winner of this write executes."""
+    graph: int | None = None
+    """The version of the owner's graph that was read, where this write adds edges between jobs that exist."""
 
 
 @dataclass(frozen=True, slots=True)

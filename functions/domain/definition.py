@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from functions.domain.circuit import CircuitPolicy
+from functions.domain.dependence import UPSTREAM_TIMEOUT, ApprovalPolicy, Dependency, Join, UpstreamFailure
 from functions.domain.errors import CorruptDefinitionError, InvalidFieldError
 from functions.domain.job_type import TypeConfig
 from functions.domain.retry import RetryPolicy
@@ -77,6 +78,14 @@ class Definition:
     circuit: CircuitPolicy | None
     """None for a target without a breaker; nothing is called for a worker."""
     concurrency: ConcurrencyLimit | None
+    depends_on: tuple[Dependency, ...]
+    """The jobs whose runs this one's wait for; () for a job that runs by its own schedule alone."""
+    join: Join
+    on_upstream_failure: UpstreamFailure
+    upstream_timeout: int
+    """Seconds that it waits for its parents."""
+    approval: ApprovalPolicy | None
+    """The gate that its runs pass before their first attempt."""
     bulkhead: int | None = field(default=None, compare=False)
     """Attempts of all jobs of this type that may run at the same time; known once it is under its type."""
 
@@ -103,6 +112,11 @@ class Definition:
                 orchestrated=bool(document.get("orchestrated", False)),
                 circuit=CircuitPolicy.read(document["circuitBreaker"]) if "circuitBreaker" in document else None,
                 concurrency=_concurrency(document),
+                depends_on=tuple(Dependency.read(one) for one in document.get("dependsOn", ())),
+                join=Join(document.get("join", "all")),
+                on_upstream_failure=UpstreamFailure(document.get("onUpstreamFailure", "skip")),
+                upstream_timeout=int(document.get("upstreamTimeoutSeconds", UPSTREAM_TIMEOUT)),
+                approval=ApprovalPolicy.read(document["approval"]) if "approval" in document else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, InvalidFieldError) as error:
             raise CorruptDefinitionError from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from functions.domain.approval import NEEDED, gate_before, is_not_the_deadlines, time_over, wait_at_gate
 from functions.domain.decision import (
     Decision,
     Deferral,
@@ -24,7 +25,8 @@ from functions.domain.decision import (
 from functions.domain.definition import Completion, Definition, MisfirePolicy, OverlapPolicy
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id, slot_instant
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Job, SkipReason
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 CLOCK_SKEW = 2
 """Seconds by which clocks of two functions may differ: a hint so early waits instead of being sent again."""
@@ -63,33 +65,52 @@ def _early(due_at: int, now: float) -> Wait | Resend | None:
     return Wait(due_at - now) if due_at - now <= CLOCK_SKEW else Resend(due_at)
 
 
-def _fire(job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, deferral: Deferral | None) -> Decision:
+def _fire(  # noqa: PLR0911 - a line a decision
+    job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, deferral: Deferral | None
+) -> Decision:
     if run.state is not RunState.WAITING or hint.attempt != run.current_attempt:
         return Drop("NOT_WAITING")
     if job.holds(run):
         return Drop("PAUSED")
+    if is_not_the_deadlines(run, now):
+        return Drop(NEEDED)
     due_at = run.due_at if run.due_at is not None else int(now)
     early = _early(due_at, now)
     if early is not None:
         return early
-    if is_expired(hint.slot_id, run, job.defined, now):
-        return Expired(hint.slot_id, run)
+    if run.verdict is not None or is_expired(hint.slot_id, run, job.defined, now):
+        return Expired(hint.slot_id, run, run.verdict_for or "RETRY_WINDOW_OVER")
+    passed = _pass_gate(job, hint.slot_id, run, now=now)
+    if isinstance(passed, Write):
+        return passed
+    run = passed
     deferral = put_off(job, now) or deferral or _offered(job, now)
     if deferral is not None:
         return _wait_on(job, hint.slot_id, run, deferral, now=now)
     row = started(job, hint.slot_id, run, job.defined, now=now, write_id=write_id)
-    return Write(job=row, reason="STARTED", hints=_deadline_hint(row, hint.slot_id), starts=hint.slot_id)
+    return Write(job=row, reason="STARTED", hints=deadline_hint(row, hint.slot_id), starts=hint.slot_id)
+
+
+def _pass_gate(job: Job, slot: str, run: ActiveRun, *, now: float) -> ActiveRun | Write:
+    """The run, where it may start; else the write by which it waits at its gate, or ends because nobody decided."""
+    policy = gate_before(job.defined, run)
+    if policy is None:
+        return run
+    if run.at_gate:
+        return time_over(job, slot, run, policy, job.defined, now=now)
+    row, due = wait_at_gate(job, slot, run, policy, now=now)
+    return Write(job=row, reason=NEEDED, hints=due)
 
 
 def _time_out(job: Job, hint: Hint, run: ActiveRun, now: float) -> Decision:
     """The hint for a running attempt is that of its deadline, or a copy of the one that started it."""
-    if hint.attempt != run.attempt or run.deadline_at is None or run.worker_id is not None:
+    if hint.attempt != run.attempt or run.deadline_at is None:
         return Drop("NOT_WAITING")
     return _early(run.deadline_at, now) or Overdue(hint.slot_id, job)
 
 
-def _deadline_hint(row: Job, slot: str) -> tuple[Due, ...]:
-    """The hint by which an attempt that waits for its callback times out."""
+def deadline_hint(row: Job, slot: str) -> tuple[Due, ...]:
+    """The hint by which an attempt that waits for a report, a worker's or a callback, times out."""
     run = row.runs[slot]
     return () if run.deadline_at is None else (Due(slot, run.attempt, run.deadline_at),)
 
@@ -178,12 +199,16 @@ def _begin(
         job = replace(job, gap=gap)
     job = _advance(job, slot, definition, started=True)
     run = ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1 + definition.retry.max_retries, due_at=int(now))
+    policy = gate_before(definition, run)
+    if policy is not None:
+        row, due = wait_at_gate(job, slot_id(slot), run, policy, now=now)
+        return Write(job=row, reason=NEEDED, flush=flush, hints=(*next_hint(row), *due))
     deferral = put_off(job, now) or deferral or _offered(job, now)
     if deferral is not None:
         row, due = _defer(job, slot_id(slot), run, deferral, now=now)
         return Write(job=row, reason=deferral.reason, flush=flush, hints=(*next_hint(row), *due))
     row = started(job, slot_id(slot), run, definition, now=now, write_id=write_id)
-    hints = (*next_hint(row), *_deadline_hint(row, slot_id(slot)))
+    hints = (*next_hint(row), *deadline_hint(row, slot_id(slot)))
     return Write(job=row, reason="STARTED", flush=flush, hints=hints, starts=slot_id(slot))
 
 

@@ -9,16 +9,19 @@ from dataclasses import replace
 from functions.domain.decision import Drop, Due, Write, next_hint, waiting_hints, with_attention, with_run, without_run
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import MAX_ATTEMPTS, slot_instant
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import POISON_AT, Failure, RetryDecision, RetryPolicy, Uniform
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 from functions.domain.silence import broken
+from functions.domain.upstream import UNMET
 
 _OUTCOMES = {
     ExecutionStatus.COMPLETED: Outcome.COMPLETED,
     ExecutionStatus.FAILED: Outcome.PERMANENTLY_FAILED,
     ExecutionStatus.TIMED_OUT: Outcome.PERMANENTLY_FAILED,
     ExecutionStatus.CANCELLED: Outcome.CANCELLED,
+    ExecutionStatus.SKIPPED: Outcome.SKIPPED,
 }
 
 
@@ -62,7 +65,7 @@ def judge(
     `before`: the errors of `attempts_before`.
     """
     run = job.runs[slot]
-    final, next_retry_at, reason = True, None, None
+    next_retry_at, reason = None, None
     if answer.status is not ExecutionStatus.COMPLETED:
         code = answer.error.code if answer.error else "TARGET_ERROR"
         decision = job.defined.retry.decide(
@@ -76,25 +79,8 @@ def judge(
         if decision.next_retry_at is not None and _is_poison(answer.error, before):
             decision = RetryDecision(None, "POISON")
         next_retry_at, reason = decision
-        final = next_retry_at is None
-    return Execution(
-        job_id=job.id,
-        slot_id=slot,
-        attempt=run.attempt,
-        status=answer.status,
-        final=final,
-        fence=run.fence,
-        write_id=write_id,
-        started_at=run.started_at,
-        completed_at=round(now, 3),
-        next_retry_at=next_retry_at,
-        reason=reason,
-        error=answer.error,
-        result=answer.result,
-        deferrals=run.deferrals,
-        deferred_for=run.deferred_for,
-        worker_id=run.worker_id,
-    )
+    row = _ended(job.id, slot, run, answer.status, now=now, write_id=write_id)
+    return _followed(replace(row, reason=reason, error=answer.error, result=answer.result), next_retry_at)
 
 
 def lost(
@@ -113,24 +99,9 @@ def lost(
     """
     error = ExecutionError(code="WORKER_LOST", message=message)
     exhausted, poison = run.attempt >= run.attempt_limit, _is_poison(error, before)
-    final = exhausted or poison
-    return Execution(
-        job_id=job_id,
-        slot_id=slot,
-        attempt=run.attempt,
-        status=ExecutionStatus.FAILED,
-        final=final,
-        fence=run.fence,
-        write_id=write_id,
-        started_at=run.started_at,
-        completed_at=round(now, 3),
-        next_retry_at=None if final else math.ceil(now),
-        reason="RETRIES_EXHAUSTED" if exhausted else "POISON" if poison else "RETRY_SCHEDULED",
-        deferrals=run.deferrals,
-        deferred_for=run.deferred_for,
-        worker_id=run.worker_id,
-        error=error,
-    )
+    reason = "RETRIES_EXHAUSTED" if exhausted else "POISON" if poison else "RETRY_SCHEDULED"
+    row = _ended(job_id, slot, run, ExecutionStatus.FAILED, now=now, write_id=write_id)
+    return _followed(replace(row, reason=reason, error=error), None if exhausted or poison else math.ceil(now))
 
 
 def put_off(
@@ -140,23 +111,9 @@ def put_off(
 
     Another follows at `until`, unless that is None: after the start there are only ends, so it is another number.
     """
-    final = until is None or run.attempt >= MAX_ATTEMPTS
-    return Execution(
-        job_id=job_id,
-        slot_id=slot,
-        attempt=run.attempt,
-        status=ExecutionStatus.FAILED,
-        final=final,
-        fence=run.fence,
-        write_id=write_id,
-        started_at=run.started_at,
-        completed_at=round(now, 3),
-        next_retry_at=None if final else until,
-        reason=reason,
-        deferrals=run.deferrals,
-        deferred_for=run.deferred_for,
-        error=ExecutionError(code=reason, message=UNSPENT[reason]),
-    )
+    row = _ended(job_id, slot, run, ExecutionStatus.FAILED, now=now, write_id=write_id)
+    error = ExecutionError(code=reason, message=UNSPENT[reason])
+    return _followed(replace(row, reason=reason, error=error), None if run.attempt >= MAX_ATTEMPTS else until)
 
 
 def ended_from_outside(
@@ -174,7 +131,11 @@ def ended_from_outside(
 
     It takes the number of the running attempt, or of the one that would have come next (A10).
     """
-    running = run.state is RunState.RUNNING
+    return replace(_ended(job_id, slot, run, status, now=now, write_id=write_id), reason=reason, error=error)
+
+
+def _ended(job_id: str, slot: str, run: ActiveRun, status: ExecutionStatus, *, now: float, write_id: str) -> Execution:
+    """The history row of the run's attempt, the one that runs or would come next, as far as each end has it."""
     return Execution(
         job_id=job_id,
         slot_id=slot,
@@ -183,14 +144,18 @@ def ended_from_outside(
         final=True,
         fence=run.fence,
         write_id=write_id,
-        started_at=run.started_at if running else None,
+        started_at=run.started_at if run.state is RunState.RUNNING else None,
         completed_at=round(now, 3),
-        reason=reason,
-        error=error,
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
         worker_id=run.worker_id,
+        approval=run.approval,
     )
+
+
+def _followed(execution: Execution, next_retry_at: int | None) -> Execution:
+    """The row of an attempt that another follows at that instant; final where that is None."""
+    return replace(execution, final=next_retry_at is None, next_retry_at=next_retry_at)
 
 
 TOO_LATE = {
@@ -204,8 +169,23 @@ TOO_LATE = {
 """Reasons of runs that ended because their next attempt could not start in time, and what to say of each."""
 
 
+_VERDICTS = {
+    Outcome.PERMANENTLY_FAILED: ExecutionStatus.FAILED,
+    Outcome.CANCELLED: ExecutionStatus.CANCELLED,
+    Outcome.SKIPPED: ExecutionStatus.SKIPPED,
+}
+
+
 def expired(job_id: str, slot: str, run: ActiveRun, *, reason: str, now: float, write_id: str) -> Execution:
-    """The history row that ends a run whose next attempt could not start in time, for a reason of TOO_LATE."""
+    """The history row that ends a run without another attempt: by its verdict, or because it could not start in time,
+    for a reason of TOO_LATE."""
+    if run.verdict is not None:
+        status, error = _VERDICTS[run.verdict], None
+        if status is ExecutionStatus.FAILED:
+            error = ExecutionError(code=reason, message=UNMET.get(reason, reason))
+        return ended_from_outside(
+            job_id, slot, run, status=status, reason=reason, now=now, write_id=write_id, error=error
+        )
     return ended_from_outside(
         job_id,
         slot,
@@ -230,7 +210,10 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
         return Drop("NOT_MINE")
     instant = int(now)
     if execution.final:
-        row = replace(without_run(job, slot), last_run=_last_run(execution, now=instant))
+        last = _last_run(execution, now=instant)
+        if run.verdict is not None:
+            last = replace(last, reason=execution.reason)
+        row = replace(without_run(job, slot), last_run=last)
         if execution.status is ExecutionStatus.COMPLETED:
             row = replace(row, silence=broken(row.silence, at=int(execution.completed_at), next_due=row.next_due))
     else:
@@ -276,6 +259,7 @@ def _last_run(execution: Execution, *, now: int) -> LastRun:
         fence=execution.fence,
         ended_at=now,
         error_code=execution.error.code if execution.error else None,
+        approval=execution.approval,
     )
 
 

@@ -105,6 +105,10 @@ class LostRaceError(GnomonError):
         self.current = current
 
 
+class GraphChangedError(GnomonError):
+    """Edges were added to the owner's graph since its version was read: check for cycles again."""
+
+
 class CorruptDefinitionError(GnomonError):
     """The stored definition of the job cannot be read."""
 

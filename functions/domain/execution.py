@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from functions.domain.ids import execution_id, run_id
 from functions.domain.job import SkipReason
+from functions.domain.run import Approval
 
 
 class ExecutionStatus(enum.StrEnum):
@@ -54,6 +55,8 @@ class Execution:
     """Why it was put off last."""
     worker_id: str | None = None
     """The worker that held it."""
+    approval: Approval | None = None
+    """What was decided at the run's gate."""
 
     @property
     def id(self) -> str:

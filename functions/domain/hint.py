@@ -11,6 +11,8 @@ from typing import NamedTuple
 from functions.domain.ids import execution_id, is_job_id, parse_execution_id
 
 VERSION = 1
+LOOK_SLOT = "0000000000"
+"""With attempt 0: look at the graph that the job is part of; no run is meant."""
 
 
 class Hint(NamedTuple):
@@ -19,7 +21,11 @@ class Hint(NamedTuple):
     job_id: str
     slot_id: str
     attempt: int
-    """The attempt that would start, from 1."""
+    """The attempt that would start, from 1; 0 beside LOOK_SLOT."""
+
+    @property
+    def is_look(self) -> bool:
+        return self.slot_id == LOOK_SLOT and self.attempt == 0
 
 
 def write_hint(hint: Hint) -> str:
@@ -44,6 +50,6 @@ def read_hint(body: str) -> Hint:
         raise ValueError(f"jobId {job_id!r:.64} is no job id")
     if not isinstance(slot, str) or parse_execution_id(execution_id(job_id, slot, 1)) is None:
         raise ValueError(f"slot {slot!r:.64} is no slot id")
-    if type(attempt) is not int or attempt < 1:
+    if type(attempt) is not int or attempt < (0 if slot == LOOK_SLOT else 1):
         raise ValueError(f"attempt {attempt!r:.64} is no number from 1")
     return Hint(job_id, slot, attempt)

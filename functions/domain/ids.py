@@ -5,18 +5,23 @@
 | job       | UUID                                   |
 | slot      | epoch seconds in 10 digits             |
 | manual    | `<epoch>m<8 base32>`: sorts in its place |
+| dependent | `<epoch>d<8 base32>`: of a run made for those of other jobs, derived from them |
 | run       | `<job>-<slot>`                         |
 | execution | `<run>-<attempt, 4 digits>`            |
 """
 
 import base64
+import hashlib
+import json
 import re
 import secrets
 import uuid
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_SLOT = r"[0-9]{10}(?:m[a-z2-7]{8})?"
+JOB_ID_PATTERN = f"^{_UUID}$"
+_SLOT = r"[0-9]{10}(?:[dm][a-z2-7]{8})?"
 _EXECUTION = re.compile(rf"({_UUID})-({_SLOT})-([0-9]{{4}})")
 _SLOT_ID = re.compile(_SLOT)
 _JOB = re.compile(_UUID)
@@ -58,13 +63,30 @@ def new_manual_slot_id(now: float) -> str:
     return f"{int(now):010d}m{base64.b32encode(secrets.token_bytes(5)).decode().lower()}"
 
 
+def dependent_slot_id(instant: int, job_id: str, ends: Sequence[tuple[str, int]]) -> str:
+    """The slot id of the run of `job_id` that is made for these ends, (parent, number) each: the same for the same."""
+    text = json.dumps([job_id, *ends], separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"{instant:010d}d{base64.b32encode(digest[:5]).decode().lower()}"
+
+
 def slot_instant(slot: str) -> int:
     """The instant a slot id names, in epoch seconds."""
     return int(slot[:10])
 
 
 def is_manual(slot: str) -> bool:
-    return "m" in slot
+    return slot[10:11] == "m"
+
+
+def is_dependent(slot: str) -> bool:
+    """Whether it is of a run that was made for those of other jobs."""
+    return slot[10:11] == "d"
+
+
+def is_scheduled(slot: str) -> bool:
+    """Whether it is a slot of the job's own schedule."""
+    return slot.isdigit()
 
 
 def run_id(job_id: str, slot: str) -> str:

@@ -7,48 +7,27 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
+from functions.domain.run import APPROVAL, HINT_SLACK, ActiveRun, LastRun, Outcome, RunState
 from functions.domain.silence import Silence
-
-HINT_SLACK = 30
-"""Seconds after which somebody looks at what should have happened by a hint."""
-WAIT_LOOK, WAIT_LOOK_MAX = 60, 900
-"""Seconds between looks at a run that waits for others: as long as it has waited, between these."""
-
-
-class RunState(enum.StrEnum):
-    """Where an active run stands. Stored as its one letter."""
-
-    RUNNING = "R"
-    """Attempt `attempt` runs under a lease."""
-    WAITING = "W"
-    """Attempt `attempt + 1` starts at `due_at`: a retry, a manual or forced run, a released waiter, a deferral."""
-    QUEUED = "Q"
-    """Waits for the run before it (overlap policy `queue`)."""
 
 
 class JobStatus(enum.StrEnum):
     SCHEDULED = "SCHEDULED"
     BLOCKED = "BLOCKED"
+    """Waits for the jobs that it depends on, or for an approval."""
     RUNNING = "RUNNING"
     RETRYING = "RETRYING"
     PAUSED = "PAUSED"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
-
-
-class Outcome(enum.StrEnum):
-    """How a run ended."""
-
-    COMPLETED = "COMPLETED"
-    PERMANENTLY_FAILED = "PERMANENTLY_FAILED"
-    CANCELLED = "CANCELLED"
     SKIPPED = "SKIPPED"
+    """Those that it depends on did not end as it needs."""
 
 
 class SkipReason(enum.StrEnum):
@@ -57,65 +36,6 @@ class SkipReason(enum.StrEnum):
     PAUSED = "PAUSED"
     SCHEDULE_CHANGED = "SCHEDULE_CHANGED"
     JOB_CANCELLED = "JOB_CANCELLED"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveRun:
-    """A run's entry in the row. It is active for the overlap policy as long as it is present."""
-
-    state: RunState
-    attempt: int
-    attempt_limit: int
-    fence: int = 0
-    lease_expires_at: int | None = None
-    started_at: float | None = None
-    """When the running attempt started, to the millisecond."""
-    due_at: int | None = None
-    manual: bool = False
-    """Runs although the job is paused: a caller asked for it."""
-    forced: bool = False
-    """The next attempt was asked for by a caller: no retry window ends it."""
-    asked_attempt: int = 0
-    """The last attempt that a caller asked for by a forced retry: poison is counted from it on; 0 for none."""
-    started_by: str | None = None
-    """writeId of the start that made this RUNNING: evidence of an own write."""
-    waits_for: str | None = None
-    """What a WAITING run waits for besides its time: `worker:<owner>/<queue>`, `key:<owner>|<concurrency key>`."""
-    deferrals: int = 0
-    """Times this attempt was put off before it started."""
-    deferred_for: str | None = None
-    """Why it was put off last."""
-    deferred_at: int | None = None
-    """When it was put off first."""
-    looked_at: int | None = None
-    """When the sweep looked last at a run that waits for others."""
-    holds: tuple[str, ...] = ()
-    """The concurrency slots that the running attempt holds, `<key>#<index>` each."""
-    worker_id: str | None = None
-    """The worker that holds the running attempt; None where the engine itself called the target."""
-    deadline_at: int | None = None
-    """When a running attempt that waits for a report times out; None where whoever called the target keeps the time."""
-
-    def look_at(self, now: int) -> int:
-        """When somebody must look at this WAITING run: soon after its hint, or again and again while others hold it.
-
-        Counted from the last look and not from `now`: a row that is written often is looked at, too.
-        """
-        if self.waits_for is None:
-            return (self.due_at or now) + HINT_SLACK
-        began = now if self.due_at is None else self.due_at
-        last = began if self.looked_at is None else self.looked_at
-        return last + min(max(last - began, WAIT_LOOK), WAIT_LOOK_MAX)
-
-    def looked(self, now: int) -> ActiveRun:
-        """The run after somebody has looked at it, if its time had come."""
-        due = self.state is RunState.WAITING and self.waits_for is not None and self.look_at(now) <= now
-        return replace(self, looked_at=now) if due else self
-
-    @property
-    def current_attempt(self) -> int:
-        """The number of the attempt that runs, or of the one that a run which waits starts next."""
-        return self.attempt if self.state is RunState.RUNNING else self.attempt + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,21 +49,31 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastRun:
-    """The run that ended last."""
+class Upstream:
+    """What a job knows of those it depends on (docs/workflows.md)."""
 
-    slot_id: str
-    attempt: int
-    outcome: Outcome
-    fence: int
-    ended_at: int
-    error_code: str | None = None
-    ended_by: str | None = None
-    """writeId of the lean end that made this: the run's only execution is here, and in no row of history."""
-    started_at: float | None = None
-    completed_at: float | None = None
-    result: str | None = None
-    """Of that execution, as JSON text; the instants to the millisecond."""
+    marks: tuple[int, ...]
+    """For each dependency, in its order: the number of the parent's end that was taken last."""
+    look_at: int | None = None
+    """When to look at the parents next; None where nothing can come of it any more: they are over."""
+    since: int | None = None
+    """Since when it has waited in this round; None while it waits for a first parent to begin one."""
+    blocked_by: int | None = None
+    """Index of the dependency that was not met when somebody looked last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """What a job that others depend on keeps for them. The end numbered `ends` is the row's `last_run`."""
+
+    ends: int
+    """Runs that have ended since it is followed; the last one before that counts."""
+    told: int
+    """The end that all dependents were looked at for; less than it once more where the job is over since."""
+    cursor: str | None = None
+    """The last dependent that was looked at for the end that is being told."""
+    once: bool = False
+    """It runs once, by its schedule or because all that it depends on do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +87,8 @@ class Job:
     seq: int = 1
     """All writes. A write names the `seq` it read; the store adds one."""
     write_id: str = ""
+    changed_by: str | None = None
+    """Id of the caller who changed it last; kept for jobs with an approval gate."""
     definition: Definition | None = None
     """None when it was not asked for, or cannot be read."""
     definition_row: str | None = None
@@ -194,6 +126,10 @@ class Job:
     last_run: LastRun | None = None
     silence: Silence | None = None
     """The silence alarm; None where the job has none, or none any more."""
+    upstream: Upstream | None = None
+    """None for a job that depends on no other."""
+    followed: Followed | None = None
+    """None for a job on which no other depends."""
 
     @property
     def defined(self) -> Definition:
@@ -237,9 +173,31 @@ class Job:
         waiting = [
             (slot, run)
             for slot, run in self.runs.items()
-            if run.waits_for is not None and run.state is RunState.WAITING and not self.holds(run)
+            if run.waits_for not in (None, APPROVAL) and run.state is RunState.WAITING and not self.holds(run)
         ]
         return min(waiting, key=lambda entry: (entry[1].deferred_at or 0, entry[0]), default=None)
+
+    @property
+    def waits_for_parents(self) -> bool:
+        """Whether something may come of the jobs that this one depends on: it is not settled."""
+        return self.upstream is not None and self.upstream.look_at is not None and not self.cancelled
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no run of it will come, unless a caller asks for one."""
+        nothing = self.next_slot is None and not self.runs and not self.waits_for_parents
+        return nothing or self.deleted_at is not None
+
+    @property
+    def look_due(self) -> int | None:
+        """When to look at the graph that the job is part of: to tell its dependents of an end, to ask its parents."""
+        dues = []
+        if self.followed is not None and self.followed.ends > self.followed.told:
+            dues.append(self.created_at if self.last_run is None else self.last_run.ended_at)
+        waits = self.upstream is not None and not self.runs and not self.paused and not self.cancelled
+        if waits and self.upstream is not None and self.upstream.look_at is not None:
+            dues.append(self.upstream.look_at)
+        return min(dues, default=None)
 
     def bound(self, now: int) -> int | None:
         """The instant by which somebody must look at this row; None when it is at rest (docs/protocol.md, 1.2)."""
@@ -249,6 +207,8 @@ class Job:
         ]
         if self.next_due is not None and not self.paused and not self.next_waits:
             looks.append(self.next_due + HINT_SLACK)
+        if self.look_due is not None:
+            looks.append(self.look_due + HINT_SLACK)
         bounds = [look for look in looks if look is not None]
         if not bounds and self.gap is not None:
             bounds.append(now + HINT_SLACK)
@@ -257,7 +217,7 @@ class Job:
         return min(bounds, default=None)
 
     @property
-    def status(self) -> JobStatus:
+    def status(self) -> JobStatus:  # noqa: PLR0911 - a line a status
         if self.cancelled:
             return JobStatus.CANCELLED
         if self.runs:  # Most jobs of a list have none.
@@ -265,10 +225,22 @@ class Job:
             if RunState.RUNNING in states:
                 return JobStatus.RUNNING
             waiting = [run for run in self.runs.values() if run.state is RunState.WAITING]
-            if any(run.attempt > 0 and not self.holds(run) for run in waiting):
+            moving = [run for run in waiting if not self.holds(run)]
+            if any(run.attempt > 0 and not run.at_gate for run in moving):
                 return JobStatus.RETRYING
+            if any(run.at_gate for run in moving):
+                return JobStatus.BLOCKED
         if self.runs or self.next_slot is not None:
             return JobStatus.PAUSED if self.paused else JobStatus.SCHEDULED
+        if self.waits_for_parents:
+            return JobStatus.PAUSED if self.paused else JobStatus.BLOCKED
+        return self._status_at_rest
+
+    @property
+    def _status_at_rest(self) -> JobStatus:
+        """By how the last run ended."""
+        if self.upstream is not None and self.last_run is not None and self.last_run.outcome is Outcome.SKIPPED:
+            return JobStatus.SKIPPED
         if self.last_run is None or self.last_run.outcome is Outcome.COMPLETED:
             return JobStatus.COMPLETED
         return JobStatus.CANCELLED if self.last_run.outcome is Outcome.CANCELLED else JobStatus.FAILED

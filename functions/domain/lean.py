@@ -12,9 +12,10 @@ from functions.domain.decision import Drop, Write
 from functions.domain.definition import Completion, Definition
 from functions.domain.ending import decide_end
 from functions.domain.execution import Execution, ExecutionStatus
-from functions.domain.ids import is_manual
-from functions.domain.job import Job, LastRun, Outcome, RunState
+from functions.domain.ids import is_scheduled
+from functions.domain.job import Job
 from functions.domain.path import PathKind, path_of
+from functions.domain.run import LastRun, Outcome, RunState
 
 LEAN_RESULT_BYTES = 128
 """Longest result, in bytes of UTF-8, that is kept in the row."""
@@ -24,12 +25,13 @@ def may_be_lean(definition: Definition) -> bool:
     """Whether a job with this definition may have the leave: one slot, and one process that calls and ends."""
     path = path_of(definition)
     direct = path.kind is PathKind.DIRECT and definition.completion is Completion.RESPONSE
-    return direct and not definition.schedule.recurring
+    alone = not definition.depends_on and definition.approval is None
+    return direct and alone and not definition.schedule.recurring
 
 
 def may_end_lean(job: Job, slot: str, attempt: int) -> bool:
     """Whether this attempt of the row may end lean: what its owner asks and who revokes asks, of the row alone."""
-    return job.lean and attempt == 1 and not is_manual(slot)
+    return job.lean and attempt == 1 and is_scheduled(slot)
 
 
 def has_lean_run(job: Job) -> bool:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from functions.domain.job import JobStatus, RunState
+from functions.domain.job import JobStatus
+from functions.domain.run import RunState
 
 
 class Transition(NamedTuple):
@@ -29,36 +30,56 @@ class RunTransition(NamedTuple):
 TRANSITIONS = (
     Transition(None, JobStatus.SCHEDULED, "create"),
     Transition(None, JobStatus.PAUSED, "create, enabled false"),
+    Transition(None, JobStatus.BLOCKED, "create, dependsOn"),
+    Transition(JobStatus.BLOCKED, JobStatus.SCHEDULED, "a run for others' is made, approved, execute"),
+    Transition(JobStatus.BLOCKED, JobStatus.RUNNING, "an approved run starts"),
+    Transition(JobStatus.BLOCKED, JobStatus.RETRYING, "forced retry, an approved one"),
+    Transition(JobStatus.BLOCKED, JobStatus.PAUSED, "pause"),
+    Transition(JobStatus.BLOCKED, JobStatus.COMPLETED, "nothing comes of others any more"),
+    Transition(JobStatus.BLOCKED, JobStatus.FAILED, "the same, rejected"),
+    Transition(JobStatus.BLOCKED, JobStatus.SKIPPED, "the same, the last run was skipped"),
+    Transition(JobStatus.BLOCKED, JobStatus.CANCELLED, "cancel"),
     Transition(JobStatus.SCHEDULED, JobStatus.RUNNING, "an attempt starts"),
     Transition(JobStatus.RUNNING, JobStatus.RETRYING, "it failed, another follows"),
     Transition(JobStatus.RETRYING, JobStatus.RUNNING, "the retry starts"),
     Transition(JobStatus.RUNNING, JobStatus.SCHEDULED, "the run ended, a slot is left"),
+    Transition(JobStatus.RUNNING, JobStatus.BLOCKED, "the run ended, others may bring another"),
     Transition(JobStatus.RUNNING, JobStatus.PAUSED, "paused meanwhile, the attempt ended"),
     Transition(JobStatus.RUNNING, JobStatus.COMPLETED, "the last run completed"),
     Transition(JobStatus.RUNNING, JobStatus.FAILED, "the last run failed for good"),
     Transition(JobStatus.RUNNING, JobStatus.CANCELLED, "cancel, or the last run was cancelled"),
     Transition(JobStatus.RETRYING, JobStatus.SCHEDULED, "the waiting run was cancelled, a slot is left"),
+    Transition(JobStatus.RETRYING, JobStatus.BLOCKED, "the waiting run was cancelled, or has to be approved"),
     Transition(JobStatus.RETRYING, JobStatus.PAUSED, "pause holds the retry"),
     Transition(JobStatus.RETRYING, JobStatus.FAILED, "quarantined"),
     Transition(JobStatus.RETRYING, JobStatus.CANCELLED, "cancel"),
+    Transition(JobStatus.SCHEDULED, JobStatus.BLOCKED, "a run has to be approved, ends without an attempt, dependsOn"),
     Transition(JobStatus.SCHEDULED, JobStatus.RETRYING, "forced retry"),
     Transition(JobStatus.SCHEDULED, JobStatus.PAUSED, "pause"),
     Transition(JobStatus.SCHEDULED, JobStatus.COMPLETED, "the last slots were skipped"),
     Transition(JobStatus.SCHEDULED, JobStatus.FAILED, "a one-time slot was skipped, or quarantined"),
     Transition(JobStatus.SCHEDULED, JobStatus.CANCELLED, "cancel"),
     Transition(JobStatus.PAUSED, JobStatus.SCHEDULED, "resume"),
+    Transition(JobStatus.PAUSED, JobStatus.BLOCKED, "resume"),
     Transition(JobStatus.PAUSED, JobStatus.RETRYING, "resume with a held retry, forced retry"),
     Transition(JobStatus.PAUSED, JobStatus.RUNNING, "a manual run starts"),
     Transition(JobStatus.PAUSED, JobStatus.COMPLETED, "new schedule without a slot left"),
     Transition(JobStatus.PAUSED, JobStatus.FAILED, "new schedule without a slot left"),
     Transition(JobStatus.PAUSED, JobStatus.CANCELLED, "cancel"),
     Transition(JobStatus.COMPLETED, JobStatus.SCHEDULED, "execute, new schedule"),
+    Transition(JobStatus.COMPLETED, JobStatus.BLOCKED, "dependsOn, one of others ended again"),
     Transition(JobStatus.COMPLETED, JobStatus.PAUSED, "the same while paused"),
     Transition(JobStatus.FAILED, JobStatus.SCHEDULED, "execute, new schedule"),
+    Transition(JobStatus.FAILED, JobStatus.BLOCKED, "dependsOn, one of others ended again"),
     Transition(JobStatus.FAILED, JobStatus.PAUSED, "the same while paused"),
     Transition(JobStatus.FAILED, JobStatus.RETRYING, "forced retry"),
     Transition(JobStatus.CANCELLED, JobStatus.SCHEDULED, "only its last run was cancelled; execute, new schedule"),
+    Transition(JobStatus.CANCELLED, JobStatus.BLOCKED, "the same with dependsOn"),
     Transition(JobStatus.CANCELLED, JobStatus.PAUSED, "the same while paused"),
+    Transition(JobStatus.SKIPPED, JobStatus.SCHEDULED, "others ended again, execute, new schedule"),
+    Transition(JobStatus.SKIPPED, JobStatus.BLOCKED, "other dependsOn, one of others ended again"),
+    Transition(JobStatus.SKIPPED, JobStatus.PAUSED, "the same while paused"),
+    Transition(JobStatus.SKIPPED, JobStatus.FAILED, "new schedule without a slot left"),
 )
 RUN_TRANSITIONS = (
     RunTransition(None, RunState.RUNNING, "a slot starts"),

@@ -23,19 +23,26 @@ def first_slot(definition: Definition, *, now: float) -> int:
 
 def reschedules(job: Job, definition: Definition) -> bool:
     old = job.definition
-    return old is None or old.schedule != definition.schedule or old.max_runs != definition.max_runs
+    if old is None or bool(old.depends_on) != bool(definition.depends_on):
+        return True
+    return old.schedule != definition.schedule or old.max_runs != definition.max_runs
 
 
 def rescheduled(job: Job, row: Job, definition: Definition, *, now: float) -> tuple[Job, Gap | None]:
-    """Recompute the next slot; what was due under the old schedule is passed over, paused or not (V11)."""
-    once = job.definition is not None and not job.definition.schedule.recurring
+    """Recompute the next slot; what was due under the old schedule is passed over, paused or not (V11).
+
+    A job that depends on others has none: its slots are those of their ends.
+    """
+    once = job.definition is not None and not job.definition.schedule.recurring and not job.definition.depends_on
     # Not by `last_slot`: that may be an instant an earlier change passed over, or a slot of an earlier schedule.
-    if once and job.next_slot is None:
+    if once and job.next_slot is None and not definition.depends_on:
         raise ConflictError("The one-time job has started: its schedule cannot be changed. Create a new job.")
     flush = None
     if job.next_slot is not None:
         row, flush = overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)
     row = replace(row, spread=definition.schedule.spread_offset, catch_up_to=None)
+    if definition.depends_on:
+        return replace(row, next_slot=None), flush
     following: int | None
     if definition.max_runs is not None and row.starts >= definition.max_runs:
         following = None

@@ -27,6 +27,8 @@ class ScheduleType(enum.StrEnum):
     CRON = "cron"
     INTERVAL = "interval"
     ONCE = "once"
+    UPSTREAM = "upstream"
+    """None of its own: the job runs when those that it depends on have. Nobody gives it: it is left out."""
 
 
 _OWN_FIELDS = {
@@ -59,6 +61,8 @@ class Schedule:
         Raises InvalidFieldError naming field, value and limit. What depends on the time of day is `check`'s.
         """
         schedule = document.get("schedule")
+        if schedule is None and document.get("dependsOn"):
+            return cls(type=ScheduleType.UPSTREAM, job_id=job_id)
         if not isinstance(schedule, Mapping):
             raise InvalidFieldError("schedule", f"{shown(schedule)} is no object with type cron, interval or once")
         kind = _type(schedule.get("type"))
@@ -80,6 +84,8 @@ class Schedule:
 
     def check(self, *, now: float) -> None:
         """Raise InvalidFieldError for what is refused only when a job is made or its schedule changed."""
+        if self.type is ScheduleType.UPSTREAM:
+            return
         if self.at is not None:
             _check_once(self.at, now)
         if self.end_at is not None:
@@ -199,7 +205,7 @@ class Schedule:
 
 
 def _type(value: object) -> ScheduleType:
-    if isinstance(value, str) and value in ScheduleType.__members__.values():
+    if isinstance(value, str) and value in _OWN_FIELDS:
         return ScheduleType(value)
     raise InvalidFieldError("schedule.type", f"{shown(value)} is not one of cron, interval, once")
 

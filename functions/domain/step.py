@@ -14,7 +14,7 @@ from functions.domain.ids import execution_id, parse_execution_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from functions.domain.job import ActiveRun
+    from functions.domain.run import ActiveRun
 
 VERSION = 1
 MACHINE_GRACE = 5

@@ -7,7 +7,7 @@ import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from functions.domain.ids import is_manual
+from functions.domain.ids import is_scheduled
 
 if TYPE_CHECKING:
     from functions.domain.hint import Hint
@@ -51,7 +51,7 @@ def one_time_schedule(hint: Hint, *, due_at: int) -> OneTimeSchedule:
 
     The name is at most 64 characters (EventBridge Scheduler quotas).
     """
-    kind = "s" if hint.attempt == 1 and not is_manual(hint.slot_id) else "r"
+    kind = "s" if hint.attempt == 1 and is_scheduled(hint.slot_id) else "r"
     job, slot = hint.job_id.replace("-", ""), hashlib.sha256(hint.slot_id.encode()).hexdigest()[:4]
     spread = int.from_bytes(hashlib.sha256(hint.job_id.encode()).digest()[:4], "big") % SCHEDULE_SPREAD
     return OneTimeSchedule(

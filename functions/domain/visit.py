@@ -14,10 +14,12 @@ from functions.domain.decision import (
     with_attention,
     without_run,
 )
-from functions.domain.ending import ended_from_outside, released
+from functions.domain.ending import ended_from_outside, expired, released
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
+from functions.domain.following import look_hint
 from functions.domain.ids import slot_id
-from functions.domain.job import ActiveRun, Job, LastRun, Outcome, RunState
+from functions.domain.job import Job
+from functions.domain.run import APPROVAL, ActiveRun, LastRun, Outcome, RunState
 
 LEASE_GRACE = 5
 """Seconds the sweep waits beyond a lease; owners stop as long before it."""
@@ -43,9 +45,10 @@ class Quarantine:
 
 
 def decide_visit(  # noqa: PLR0911 - a line a decision
-    job: Job, *, now: float, feeding: bool, sent: frozenset[Due] = frozenset()
+    job: Job, *, now: float, read_at: float, feeding: bool, sent: frozenset[Due] = frozenset()
 ) -> Recover | Quarantine | Write | Drop:
-    """Decide about a row that was read strongly.
+    """Decide about a row that was read strongly, not before `read_at`: a lease that was over then stays over, one that
+    is over by now may have been prolonged since, and history asks for no row's condition.
 
     `feeding` is False while the queues hold a backlog: then due work is neither woken nor counted (A16).
     `sent` are the hints that this visit has just sent for the runs it recovered: they had no time to start anything.
@@ -58,24 +61,28 @@ def decide_visit(  # noqa: PLR0911 - a line a decision
         return Write(job=replace(silent, attention_at=attention_no_later(silent, instant)), reason="SILENT")
     for slot, run in job.runs.items():
         lease = run.lease_expires_at
-        if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= now:
+        if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= read_at:
             return Recover(slot, run)
     due = tuple(
         hint
         for hint in waiting_hints(job)
         if hint.due_at <= now and hint not in sent and not _waits_for_others(job, hint.slot_id)
     )
+    looks = job.look_due is not None and job.look_due <= now and look_hint(instant) not in sent
     early = job.attention_at is not None and job.attention_at > now  # the index lags: its back-off is not over
-    if due and (early or not feeding):
+    if (due or looks) and (early or not feeding):
         return Drop("WATCHED" if early else "BACKLOG")
     if due and job.wakes >= MAX_WAKES:
         return Quarantine(tuple((hint.slot_id, _run_of(job, hint.slot_id)) for hint in due))
     row = _looked(job, instant) if feeding else job
-    if due:
-        wait = min(WAKE_BACKOFF * 2**job.wakes, WAKE_BACKOFF_MAX)
-        rest = _bound_of_what_is_not_due(row, {hint.slot_id for hint in due}, instant)
-        at = instant + wait if rest is None else min(instant + wait, rest)
-        return Write(job=replace(row, attention_at=at, wakes=job.wakes + 1), reason="WOKEN", hints=due)
+    if due or looks:
+        # A look that nobody makes is asked for again and again, and never counted: the job itself may be well.
+        wait = min(WAKE_BACKOFF * 2**job.wakes, WAKE_BACKOFF_MAX) if due else WAKE_BACKOFF
+        rest = replace(row, followed=None, upstream=None) if looks else row
+        bound = _bound_of_what_is_not_due(rest, {hint.slot_id for hint in due}, instant)
+        at = instant + wait if bound is None else min(instant + wait, bound)
+        hints = (*due, look_hint(instant)) if looks else due
+        return Write(job=replace(row, attention_at=at, wakes=job.wakes + bool(due)), reason="WOKEN", hints=hints)
     settled = replace(row, wakes=0, attention_at=row.bound(instant))
     if job.gap is not None and _only_the_gap(job, instant):
         return Write(job=with_attention(replace(job, gap=None, wakes=0), instant), reason="GAP", flush=job.gap)
@@ -87,7 +94,7 @@ def decide_stranded(job: Job, *, now: float) -> Write | Drop:
     quarantined, as whatever else cannot be started. Whoever could start it only passes it over."""
     instant = int(now)
     runs = {
-        slot: run if run.waits_for is None else replace(run, waits_for=None, due_at=instant)
+        slot: run if run.waits_for in (None, APPROVAL) else replace(run, waits_for=None, due_at=instant)
         for slot, run in job.runs.items()
     }
     if runs == dict(job.runs):
@@ -96,7 +103,9 @@ def decide_stranded(job: Job, *, now: float) -> Write | Drop:
 
 
 def quarantined(job: Job, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
-    """The history row that ends a run which could not be started."""
+    """The history row that ends a run which could not be started: by its verdict, where it has one."""
+    if run.verdict is not None:
+        return expired(job.id, slot, run, reason=run.verdict_for or "QUARANTINED", now=now, write_id=write_id)
     message = (
         f"Woken {MAX_WAKES} times without a start: the job's stored definition cannot be read, or no function can."
     )
@@ -124,10 +133,12 @@ def after_quarantine(job: Job, due: tuple[tuple[str, ActiveRun], ...], *, now: f
         ended = LastRun(
             slot_id=slot,
             attempt=run.current_attempt,
-            outcome=Outcome.PERMANENTLY_FAILED,
+            outcome=run.verdict or Outcome.PERMANENTLY_FAILED,
             fence=run.fence,
             ended_at=int(now),
-            error_code="QUARANTINED",
+            error_code="QUARANTINED" if run.verdict is None else None,
+            reason=run.verdict_for,
+            approval=run.approval,
         )
         row = replace(without_run(row, slot), last_run=ended)
         if _is_next(row, slot):
@@ -156,7 +167,7 @@ def _looked(job: Job, now: int) -> Job:
 def _waits_for_others(job: Job, slot: str) -> bool:
     """Whether the run is due but not ours to wake: whoever frees what it waits for does."""
     run = job.runs.get(slot)
-    return run is not None and run.waits_for is not None
+    return run is not None and run.waits_for not in (None, APPROVAL)
 
 
 def _run_of(job: Job, slot: str) -> ActiveRun:

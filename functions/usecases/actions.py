@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from functions.domain.caller import Caller
@@ -18,17 +17,19 @@ from functions.domain.commands import (
 )
 from functions.domain.decision import Drop, Write
 from functions.domain.ending import ended_from_outside
-from functions.domain.errors import ConflictError, NotFoundError, PreconditionFailedError, UnavailableError
+from functions.domain.errors import ConflictError, NotFoundError, UnavailableError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import execution_id as attempt_id
 from functions.domain.ids import parse_execution_id
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
 from functions.domain.lean import has_lean_run, may_end_lean
 from functions.domain.path import PathKind, path_of
+from functions.domain.run import RunState
 from functions.domain.step import step_of
 from functions.usecases import concurrency
 from functions.usecases.executor import follow
 from functions.usecases.history import recorded_execution
+from functions.usecases.idempotency import claimed
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
 from functions.usecases.services import Services
 from functions.usecases.writing import TRIES, Applied, apply, revoke, ruled, send
@@ -59,34 +60,17 @@ def execute_job(
     """Run the job now, beside its schedule. Raises ConflictError where the overlap policy has no room for the run."""
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
-    with _claimed(services, key, services.new_manual_slot_id(now), now=now) as (slot, replayed):
+    with claimed(services, key, services.new_manual_slot_id(now), now=now) as (slot, replayed):
         if replayed and _has_run(services, job, slot):
             return job
 
         def decide(row: Job, mark: str) -> Write | Drop:
             if row.seq != job.seq and _has_run(services, row, slot):
                 return Drop("REQUESTED_ALREADY")
-            return decide_execute(row, slot, now=now, write_id=mark)
+            return decide_execute(row, slot, now=now, write_id=mark, by=caller.id)
 
         decided = apply(services, job, _as_allowed(caller, if_match, decide))
     return _done(services, job, decided)
-
-
-@contextlib.contextmanager
-def _claimed(services: Services, key: IdempotencyKey | None, made: str, *, now: float) -> Iterator[tuple[str, bool]]:
-    """Keep the id of what the request makes under its key, if it has one, unless the block refuses the request.
-
-    Gives the id that is kept, and whether an earlier request kept it.
-    """
-    if key is None:
-        yield made, False
-        return
-    claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=[made], now=now)
-    try:
-        yield claim.ids[0], claim.replayed
-    except (ConflictError, NotFoundError, PreconditionFailedError):
-        services.idempotency.release(key.scope, key.key, claim)
-        raise
 
 
 def _has_run(services: Services, job: Job, slot: str) -> bool:
@@ -112,9 +96,9 @@ def retry_job(
     job = _ended(services, _changeable(services, caller, job_id, if_match))
     now = services.clock.now()
     decide = _as_allowed(
-        caller, if_match, lambda row, mark: decide_retry(row, delay=delay_seconds, now=now, write_id=mark)
+        caller, if_match, lambda row, mark: decide_retry(row, delay=delay_seconds, now=now, write_id=mark, by=caller.id)
     )
-    with _claimed(services, key, _next_attempt(services, job, now), now=now) as (execution, replayed):
+    with claimed(services, key, _next_attempt(services, job, now), now=now) as (execution, replayed):
         if replayed and _was_retried(services, job, execution):
             return job
         decided = apply(services, job, decide)
@@ -189,6 +173,7 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
         for slot in decided.before.runs:
             _stop(services, decided.before, slot)
         concurrency.after_write(services, decided)
+        send(services, decided.job, decided.write.hints)
         cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
         return cleared.job if isinstance(cleared, Applied) else decided.job
     raise UnavailableError("The job changed while it was being cancelled: try again.")
@@ -261,7 +246,7 @@ def _stop(services: Services, job: Job, slot: str) -> None:
     if definition is None or run.state is not RunState.RUNNING:
         return
     if path_of(definition).kind is PathKind.STATE_MACHINE:
-        services.workflows.stop(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
+        services.machine.stop(step_of(job.id, slot, run, timeout_seconds=definition.timeout_seconds))
 
 
 def _ended_already(execution: Execution | None, execution_id: str) -> Execution:

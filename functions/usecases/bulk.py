@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from functions.domain.caller import Caller
-from functions.domain.decision import waiting_hints
 from functions.domain.errors import GnomonError, JobExistsError
+from functions.domain.following import first_hints
+from functions.usecases.dependencies import connected
 from functions.usecases.jobs import Created, IdempotencyKey, JobDraft, drafted, load_job
 from functions.usecases.services import Services
 from functions.usecases.writing import send_all
@@ -58,7 +59,7 @@ def create_jobs(
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
         results = list(pool.map(create, zip(ids, drafts, strict=True)))
     made = [one.job for one in results if isinstance(one, Created) and not one.replayed]
-    send_all(services, ((job, waiting_hints(job)) for job in made))
+    send_all(services, ((job, first_hints(job)) for job in made))
     return BulkCreated(results, replayed)
 
 
@@ -79,7 +80,8 @@ def _create(
             return Created(stored, replayed=True)
     check(draft)
     try:
-        job = services.jobs.create(drafted(services, caller, draft, job_id=job_id, now=now))
+        job = connected(services, drafted(services, caller, draft, job_id=job_id, now=now), now=now)
+        job = services.jobs.create(job)
     except JobExistsError:
         return Created(load_job(services, job_id), replayed=True)
     return Created(job, replayed=False)

@@ -10,17 +10,19 @@ from types import MappingProxyType
 
 from functions.domain.caller import Caller
 from functions.domain.claims import Held, decide_claim
-from functions.domain.decision import Drop, Expired, Write
+from functions.domain.decision import Drop, Due, Expired, Write
 from functions.domain.dispatch import worker_queue
 from functions.domain.errors import CorruptDefinitionError, NotFoundError, UnavailableError
 from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, RunState
 from functions.domain.worker import Worker
 from functions.usecases.claim_limits import Limits
-from functions.usecases.executor import expire, follow, unreadable_payload
+from functions.usecases.executor import expire, follow
 from functions.usecases.judging import judged
 from functions.usecases.services import Polls
-from functions.usecases.writing import TRIES, Applied, apply
+from functions.usecases.upstream_values import payload_of
+from functions.usecases.writing import TRIES, Applied, apply, send_all
 
 LOOK_EVERY = 1.0
 """Seconds between two looks of a poll that waits."""
@@ -49,6 +51,10 @@ class Claimed:
 
     job: Job
     slot_id: str
+    payload: str
+    """JSON text, with the values that it takes from other jobs' results."""
+    hints: tuple[Due, ...] = ()
+    """Of its deadline, from whoever's write claimed it; none where it was held before."""
 
     @property
     def run(self) -> ActiveRun:
@@ -159,6 +165,7 @@ def _claim(
         one = _claim_one(polls, worker, queues, key, rows.get(execution) or _read(polls, key.job_id))
         if one is not None:
             claimed.append(one)
+    send_all(polls, [(one.job, one.hints) for one in claimed])
     return claimed
 
 
@@ -188,18 +195,15 @@ def _claim_one(
         return None
     if isinstance(decided, Drop):
         return None
-    if isinstance(decided, Held):
-        return Claimed(decided.job, key.slot_id)
-    return _readable(polls, decided, key)
+    return _with_payload(polls, decided.job, key, decided.write.hints if isinstance(decided, Applied) else ())
 
 
-def _readable(polls: Polls, applied: Applied, key: ExecutionKey) -> Claimed | None:
-    """The claim; None where its payload cannot be read any more: then the attempt has failed."""
-    job = applied.job
-    answer = unreadable_payload(job.defined.payload)
-    if answer is None:
-        return Claimed(job, key.slot_id)
+def _with_payload(polls: Polls, job: Job, key: ExecutionKey, hints: tuple[Due, ...]) -> Claimed | None:
+    """The claim; None where there is no payload to give, or not any more: then the attempt has failed."""
+    payload = payload_of(polls, job, key.slot_id)
+    if isinstance(payload, str):
+        return Claimed(job, key.slot_id, payload, hints)
     run = job.runs[key.slot_id]
-    execution = polls.history.record(judged(polls, job, key.slot_id, answer))
+    execution = polls.history.record(judged(polls, job, key.slot_id, payload))
     follow(polls, job, execution, fence=run.fence)
     return None

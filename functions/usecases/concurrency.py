@@ -23,7 +23,8 @@ from functions.domain.concurrency import (
 )
 from functions.domain.decision import Due
 from functions.domain.ids import execution_id
-from functions.domain.job import ActiveRun, Job
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun
 from functions.usecases.holders import is_given_up
 from functions.usecases.services import Engine
 from functions.usecases.writing import Applied, ruled, send

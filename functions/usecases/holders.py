@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from functions.domain.errors import LostRaceError
 from functions.domain.ids import parse_execution_id
-from functions.domain.job import RunState
+from functions.domain.run import RunState
 from functions.domain.visit import LEASE_GRACE
 from functions.usecases.services import Engine
 

@@ -6,23 +6,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from functions.domain.approval import refusal
 from functions.domain.caller import Caller, Role
 from functions.domain.commands import armed_hints, decide_change, new_job
 from functions.domain.cursor import read_cursor, write_cursor
-from functions.domain.decision import waiting_hints
 from functions.domain.definition import Definition
 from functions.domain.errors import (
     ForbiddenError,
+    GraphChangedError,
     InvalidFieldError,
     JobExistsError,
     NotFoundError,
     PreconditionFailedError,
+    UnavailableError,
 )
+from functions.domain.following import first_hints
 from functions.domain.hint import Hint
 from functions.domain.job import Job, JobStatus
 from functions.ports import Page
+from functions.usecases.dependencies import connected
+from functions.usecases.rewiring import Wiring, rewired_edges, wire
 from functions.usecases.services import Services
-from functions.usecases.writing import Applied, apply, send
+from functions.usecases.writing import TRIES, Applied, apply, send
 
 EVERYBODY = "*"
 """`owner` of a list over all owners."""
@@ -102,12 +107,20 @@ def create_job(
         job_id, replayed = claim.ids[0], claim.replayed
         if replayed:
             job = drafted(services, caller, draft, job_id=job_id, now=now)
+        if replayed and job.defined.depends_on and services.jobs.get(job_id, with_definition=False) is not None:
+            return Created(read_job(services, caller, job_id), replayed=True)
+    try:
+        job = connected(services, job, now=now)
+    except InvalidFieldError:
+        if key is not None and not replayed:
+            services.idempotency.release(key.scope, key.key, claim)
+        raise
     services.owners.register(caller.owner)
     try:
         job = services.jobs.create(job)
     except JobExistsError:
         return Created(read_job(services, caller, job_id), replayed=True)
-    send(services, job, waiting_hints(job))
+    send(services, job, first_hints(job))
     return Created(job, replayed)
 
 
@@ -164,6 +177,11 @@ def must_change(caller: Caller, job: Job, if_match: int | None = None) -> None:
         raise NotFoundError(f"There is no job {job.id}.")
     must_see(caller, job)
     caller.must_change(job.owner)
+    must_be_as_read(job, if_match)
+
+
+def must_be_as_read(job: Job, if_match: int | None) -> None:
+    """Raises PreconditionFailedError unless the job has the revision `if_match`; None is any."""
     if if_match is not None and job.revision != if_match:
         raise PreconditionFailedError(
             f"The job has revision {job.revision}, not {if_match}: read it again and repeat with its new ETag."
@@ -240,8 +258,20 @@ def change_job(
 ) -> Job:
     """Replace a job's definition by what `change` makes of the row; it is called again when a race is lost.
 
-    Raises NotFoundError, ForbiddenError, PreconditionFailedError, ConflictError, and what `change` raises.
+    Raises NotFoundError, ForbiddenError, PreconditionFailedError, ConflictError, what `change` raises, and
+    InvalidFieldError for jobs that it cannot depend on.
     """
+    for _ in range(TRIES):
+        try:
+            return _change(services, caller, job_id, change, if_match)
+        except GraphChangedError:
+            continue
+    raise UnavailableError("The jobs that this one depends on were changed meanwhile: try again.")
+
+
+def _change(
+    services: Services, caller: Caller, job_id: str, change: Callable[[Job], JobDraft], if_match: int | None
+) -> Job:
     job = load_job(services, job_id)
     must_change(caller, job, if_match)
     drafts = {job.seq: change(job)}
@@ -250,12 +280,31 @@ def change_job(
         must_change(caller, row, if_match)
         draft = drafts.get(row.seq) or change(row)
         definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=row.created_at)
-        return decide_change(row, definition, enabled=draft.enabled, now=services.clock.now(), write_id=mark)
+        must_not_dodge(caller, row, definition)
+        now = services.clock.now()
+        wiring = Wiring() if row.cancelled else wire(services, row, definition)
+        return wiring.applied(
+            decide_change(
+                row, definition, enabled=draft.enabled, now=now, write_id=mark, parents=wiring.parents, by=caller.id
+            )
+        )
 
     applied: Applied = apply(services, job, decide)
+    rewired_edges(services, applied.before, applied.job)
     disarm_replaced(services, applied)
     send(services, applied.job, applied.write.hints)
     return applied.job
+
+
+def must_not_dodge(caller: Caller, job: Job, definition: Definition) -> None:
+    """Raises ForbiddenError where runs wait at a gate that the change would open, or change, for a caller who may not
+    decide about them."""
+    gate = job.definition.approval if job.definition is not None else None
+    if gate is None or definition.approval == gate:
+        return
+    for run in job.runs.values():
+        if run.at_gate and (why := refusal(job, gate, caller, asked_by=run.asked_by)) is not None:
+            raise ForbiddenError(f"A run waits at the job's approval gate: whoever may decide may change it. {why}")
 
 
 def disarm_replaced(services: Services, applied: Applied) -> None:

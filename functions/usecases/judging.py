@@ -5,9 +5,10 @@ from __future__ import annotations
 from functions.domain.ending import attempts_before, judge, lost
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError
-from functions.domain.job import ActiveRun, Job
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import POISON_AT
+from functions.domain.run import ActiveRun
 from functions.usecases.services import Engine
 from functions.usecases.writing import ruled
 

@@ -9,9 +9,10 @@ from functions.domain.claims import Holder, is_same_report, is_too_late, report_
 from functions.domain.errors import ConflictError, NotFoundError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import ExecutionKey, parse_execution_id
-from functions.domain.job import ActiveRun, Job
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.progress import Progress
+from functions.domain.run import ActiveRun
 from functions.usecases.executor import follow, time_out
 from functions.usecases.judging import judged
 from functions.usecases.services import Services

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from functions.domain import ids
+from functions.domain.execution import Execution
 from functions.domain.retry import Uniform
+from functions.graph_ports import Dependents, Graphs, WorkflowStore
 from functions.ports import (
     Circuits,
     Clock,
     IdempotencyKeys,
     JobStore,
     JobTypes,
+    Machine,
     Owners,
     ProgressBoard,
     RetryConfigs,
@@ -22,8 +25,11 @@ from functions.ports import (
     Targets,
     Timetable,
     Workers,
-    Workflows,
 )
+
+
+def _nobody_counts(execution: Execution) -> None:
+    """Of those who are told of ends: it does nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +44,10 @@ class Engine:
     types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
     uniform: Uniform = random.uniform
+    ended: Callable[[Execution], None] = _nobody_counts
+    """Is told of each attempt by whoever's write took it out of the row, in whatever thread that runs."""
+    parallel: int = 8
+    """Jobs that are looked at, or changed, side by side: a graph's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +66,10 @@ class Services(Polls):
     owners: Owners
     circuits: Circuits
     retry_configs: RetryConfigs
-    workflows: Workflows
+    machine: Machine
+    dependents: Dependents
+    graphs: Graphs
+    workflows: WorkflowStore
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
 
@@ -71,6 +84,7 @@ class Attempts(Engine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executor(Attempts):
-    """What starting an attempt needs besides."""
+    """What starting an attempt, and looking at graphs of jobs, needs besides."""
 
-    workflows: Workflows
+    machine: Machine
+    dependents: Dependents

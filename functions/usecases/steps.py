@@ -1,4 +1,4 @@
-"""What the states of the state machine do (infra/state_machine.py draws them; docs/architecture.md).
+"""What the states of the state machine do (infra/states.py draws them; docs/architecture.md).
 
 Each looks first whether the run is still as the machine's execution was started for it, running under that fence: what
 comes late, twice, or for a run that was taken back, changes nothing.
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from functions.domain.ending import put_off
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
+from functions.domain.run import ActiveRun, RunState
 from functions.domain.step import Step
 from functions.domain.visit import LEASE_GRACE
 from functions.usecases import circuits

@@ -12,8 +12,9 @@ from functions.domain.concurrency import waits_of
 from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.dispatch import is_expired
 from functions.domain.execution import Execution
-from functions.domain.job import ActiveRun, Job
+from functions.domain.job import Job
 from functions.domain.lean import may_end_lean
+from functions.domain.run import APPROVAL, ActiveRun
 from functions.domain.visit import (
     Quarantine,
     Recover,
@@ -35,7 +36,7 @@ MAX_ACTS = 5_000
 """Jobs a tick wakes or repairs at most. Those it only looks at do not count: a lease that is over may stand behind
 thousands of jobs that wait for the queues to empty."""
 _PARALLEL = 8
-_GOES_ON = ("RECOVERED", "SILENT")
+_GOES_ON = ("RECOVERED", "WORKER_GONE", "SILENT")
 """After these the visit looks at the rest of the row."""
 
 
@@ -112,6 +113,7 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
 
     `drained` are the concurrency keys that this tick has drained, each once whoever waits for it.
     """
+    read_at = engine.clock.now()
     job = engine.jobs.get(job_id, with_definition=False)
     if job is None:
         return "NO_SUCH_JOB"
@@ -122,14 +124,19 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
     done, sent = "WATCHED", frozenset[Due]()
     for _ in range(len(job.runs) + 2):
 
-        def decide(row: Job, _: str, sent: frozenset[Due] = sent) -> Write | Recover | Quarantine | Drop:
-            return decide_visit(row, now=engine.clock.now(), feeding=feeding, sent=sent)
+        def decide(
+            row: Job, _: str, sent: frozenset[Due] = sent, read_at: float = read_at
+        ) -> Write | Recover | Quarantine | Drop:
+            return decide_visit(row, now=engine.clock.now(), read_at=read_at, feeding=feeding, sent=sent)
 
         decision: Applied | Recover | Quarantine | Drop = apply(engine, job, decide)
         if isinstance(decision, Recover):
             waited = waiting_hints(job)
-            job = _recover(engine, job, decision)
-            done, sent = "RECOVERED", sent | frozenset(waiting_hints(job)).difference(waited)
+            job, recovered = _recover(engine, job, decision)
+            done = recovered if done != "RECOVERED" else done
+            sent |= frozenset(waiting_hints(job)).difference(waited)
+            read_at = engine.clock.now()
+            job = engine.jobs.get(job_id, with_definition=False) or job
             continue
         if isinstance(decision, Quarantine):
             return _quarantine(engine, job, decision)
@@ -161,7 +168,9 @@ def _look_after_waiting(engine: Engine, job: Job) -> str | None:
         [
             Due(slot, run.current_attempt, int(now))
             for slot, run in defined.runs.items()
-            if run.waits_for is not None and not defined.holds(run) and is_expired(slot, run, definition, now)
+            if run.waits_for not in (None, APPROVAL)
+            and not defined.holds(run)
+            and is_expired(slot, run, definition, now)
         ],
     )
     return None
@@ -175,17 +184,22 @@ def _drain(engine: Engine, job: Job, drained: set[str]) -> None:
             concurrency.drain(engine, key, also=job, thorough=True)
 
 
-def _recover(engine: Engine, job: Job, decision: Recover) -> Job:
-    """End an attempt whose lease is over, as its owner recorded, or else by now; returns the row after that."""
+def _recover(engine: Engine, job: Job, decision: Recover) -> tuple[Job, str]:
+    """End an attempt whose lease is over, as its owner recorded, or else by now.
+
+    Returns the row after that, and what was done: nothing that others failed to do where a worker was not heard of.
+    """
     slot, run = decision.slot_id, decision.run
-    recorded = engine.history.get(job.id, slot, run.attempt)
+    recorded, done = engine.history.get(job.id, slot, run.attempt), "RECOVERED"
     if recorded is None:
         if may_end_lean(job, slot, run.attempt):
             job = revoke(engine, job)
             if job.runs.get(slot) != run:
-                return job  # its owner was faster
+                return job, done  # its owner was faster
         recorded = engine.history.record(_given_up(engine, job, slot, run))
-    return follow(engine, job, recorded, fence=run.fence)
+        if run.worker_id is not None and recorded.error is not None and recorded.error.code == "WORKER_LOST":
+            done = "WORKER_GONE"
+    return follow(engine, job, recorded, fence=run.fence), done
 
 
 def _given_up(engine: Engine, job: Job, slot: str, run: ActiveRun) -> Execution:
@@ -207,4 +221,5 @@ def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
     if not isinstance(ended, Applied):
         return ended.reason
     concurrency.after_write(engine, ended)
+    send(engine, ended.job, ended.write.hints)
     return ended.write.reason

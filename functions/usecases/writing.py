@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from functions.domain.decision import Due, Write
 from functions.domain.errors import LostRaceError, UnavailableError
+from functions.domain.following import in_its_graph, superseded_end
 from functions.domain.hint import Hint
 from functions.domain.job import Job
 from functions.domain.lean import decide_revoke, displaced
@@ -44,7 +45,7 @@ def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other])
     """Decide from `job` and write; whoever loses the race decides again from the row that won it.
 
     `decide` gets the row, `ruled`, and the write's fresh mark. What it returns besides a Write is returned as it is.
-    Raises UnavailableError after five lost races, or when the row is gone.
+    Raises UnavailableError after five lost races, or when the row is gone; GraphChangedError for a write with `graph`.
     """
     for _ in range(TRIES):
         mark = engine.new_write_id()
@@ -52,12 +53,16 @@ def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other])
         decision = decide(job, mark)
         if not isinstance(decision, Write):
             return decision
-        if (execution := displaced(job, decision.job)) is not None:
+        row, looks = in_its_graph(job, decision.job, now=int(engine.clock.now()))
+        decision = replace(decision, job=row, hints=(*decision.hints, *looks))
+        if (execution := displaced(job, row)) is not None:
             engine.history.record(execution)
+        if (end := superseded_end(job, row)) is not None:
+            engine.history.record_end(job.id, *end)
         if decision.flush is not None:
             engine.history.record_gap(job.id, decision.flush, now=engine.clock.now())
         try:
-            saved = engine.jobs.save(job, replace(decision.job, write_id=mark))
+            saved = engine.jobs.save(job, replace(decision.job, write_id=mark), graph=decision.graph)
         except LostRaceError as lost:
             if lost.current is None:
                 raise UnavailableError("The job's row is gone.") from lost

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console, RenderableType
 
-from gnomon.client import Client
 from gnomon.display import printable
 from gnomon.errors import GnomonApiError, GnomonError
 from gnomon.stack_file import Connection, Role, connect
+from gnomon.workflow_client import WorkflowClient
 
 _PANEL = "Connection and output"
 
@@ -32,7 +32,7 @@ class Output(enum.StrEnum):
 class Session:
     """One call of the program."""
 
-    client: Client
+    client: WorkflowClient
     console: Console
     output: Output
     reconnect: Callable[[], Connection]
@@ -130,7 +130,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 directory=Path.cwd(),
             )
             connection = reconnect()
-            with Client(connection.api_url, connection.token) as client:
+            with WorkflowClient(connection.api_url, connection.token) as client:
                 session = Session(client=client, console=console, output=flags["output"], reconnect=reconnect)
                 function(session, **arguments)
         except GnomonError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.adapters.dynamodb_circuits import DynamoDbCircuits
+from functions.adapters.dynamodb_graph import DynamoDbDependents, DynamoDbGraphs
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
@@ -17,6 +18,7 @@ from functions.adapters.dynamodb_progress import DynamoDbProgress
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
 from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
+from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
 from functions.adapters.eventbridge import EventBridgeBus
 from functions.adapters.sqs_dead_letters import SqsDeadLetters
 from functions.adapters.state_machine import StateMachine
@@ -25,8 +27,8 @@ from tests.fakes import (
     FakeClock,
     FakeDeadLetters,
     FakeEventBus,
+    FakeMachine,
     FakeTimetable,
-    FakeWorkflows,
     InMemoryCircuits,
     InMemoryHistory,
     InMemoryIdempotencyKeys,
@@ -38,6 +40,7 @@ from tests.fakes import (
     InMemoryWorkers,
 )
 from tests.faults import Faults
+from tests.graph_fakes import InMemoryDependents, InMemoryWorkflows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,7 +77,7 @@ def clock() -> FakeClock:
 def jobs(platform: Aws | None, faults: Faults) -> Any:
     if platform is None:
         return InMemoryJobs(faults=faults)
-    return DynamoDbJobs(platform.dynamodb, platform.jobs_table)
+    return DynamoDbJobs(platform.dynamodb, platform.jobs_table, graphs=platform.coordination_table)
 
 
 @pytest.fixture
@@ -94,6 +97,45 @@ def lose_definition(platform: Aws | None, jobs: Any) -> Callable[[str], None]:
         )
 
     return lose
+
+
+@pytest.fixture
+def graphs(platform: Aws | None, jobs: Any) -> Any:
+    """The versions that `jobs` writes."""
+    if platform is None:
+        return jobs.graphs
+    return DynamoDbGraphs(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def dependents(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryDependents(faults=faults)
+    return DynamoDbDependents(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def workflows(platform: Aws | None, faults: Faults) -> Any:
+    if platform is None:
+        return InMemoryWorkflows(faults=faults)
+    return DynamoDbWorkflows(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def break_workflow(platform: Aws | None, workflows: Any) -> Callable[[str], None]:
+    """Makes a workflow unreadable where it is stored."""
+    if platform is None:
+        return workflows.broken.add
+
+    def spoil(workflow_id: str) -> None:
+        platform.dynamodb.update_item(
+            TableName=platform.coordination_table,
+            Key={"kind": {"S": "workflow"}, "name": {"S": workflow_id}},
+            UpdateExpression="SET j = :broken",
+            ExpressionAttributeValues={":broken": {"S": '[["a"]]'}},
+        )
+
+    return spoil
 
 
 @pytest.fixture
@@ -191,9 +233,9 @@ def timetable(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
 
 
 @pytest.fixture
-def workflows(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
+def machine(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
     if platform is None:
-        return FakeWorkflows(clock, faults=faults)
+        return FakeMachine(clock, faults=faults)
     return StateMachine(lambda: platform.states, arn=platform.machine, clock=clock)
 
 

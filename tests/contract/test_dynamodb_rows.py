@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.adapters import dynamodb_items
+from functions.adapters import dynamodb_fields, dynamodb_items
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_items import item_size
@@ -19,7 +19,8 @@ from functions.domain.cursor import write_cursor
 from functions.domain.definition import Definition
 from functions.domain.errors import CorruptDefinitionError, InvalidFieldError, LostRaceError
 from functions.domain.execution import Execution, ExecutionStatus
-from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, SkipReason
+from functions.domain.job import Followed, Gap, Job, SkipReason, Upstream
+from functions.domain.run import ActiveRun, LastRun, Outcome
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_job, make_run, new_id
 from tests.faults import Crash, Faults
 
@@ -36,7 +37,7 @@ REFERENCE = {
 
 @pytest.fixture
 def jobs(aws: Aws) -> DynamoDbJobs:
-    return DynamoDbJobs(aws.dynamodb, aws.jobs_table)
+    return DynamoDbJobs(aws.dynamodb, aws.jobs_table, graphs=aws.coordination_table)
 
 
 def row(aws: Aws, sort: str = "S", job_id: str = JOB_ID) -> dict[str, Any]:
@@ -59,6 +60,8 @@ def change(aws: Aws, **attributes: Any) -> None:
         (ActiveRun, dynamodb_items._RUN_FIELDS, set()),
         (Gap, dynamodb_items._GAP_FIELDS, set()),
         (LastRun, dynamodb_items._LAST_RUN_FIELDS, set()),
+        (Upstream, dynamodb_items._UPSTREAM_FIELDS, set()),
+        (Followed, dynamodb_items._FOLLOWED_FIELDS, set()),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -68,7 +71,7 @@ def test_every_field_has_its_one_attribute_and_its_own_default(kind, fields, apa
     assert {field.name for field in fields} == set(declared)
     assert len({field.attribute for field in fields}) == len(fields)
     for field in fields:
-        if field.default is not dynamodb_items._REQUIRED and declared[field.name].default is not dataclasses.MISSING:
+        if field.default is not dynamodb_fields.REQUIRED and declared[field.name].default is not dataclasses.MISSING:
             assert field.default == declared[field.name].default, field.name
 
 

@@ -10,16 +10,17 @@ import pytest
 
 from functions.domain.definition import Priority
 from functions.domain.errors import InvalidFieldError, JobExistsError, LostRaceError
-from functions.domain.job import Gap, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Followed, Gap, SkipReason, Upstream
+from functions.domain.run import Approval, Decision, LastRun, Outcome, RunState
 from tests.contract.conftest import at_once
-from tests.factories import NOW, make_definition, make_job, make_run, new_id
+from tests.factories import JOB_ID, NOW, make_definition, make_job, make_run, new_id
 from tests.faults import Crash
 
 BIG = '{"text":"' + "x" * 2_000 + '"}'
 
 
 def full_job(**changes: Any) -> Any:
-    """A job no field of which has its default."""
+    """A job no field of which has its default, but for those that only graphs of jobs have."""
     return make_job(
         **{
             "revision": 3,
@@ -66,6 +67,45 @@ def full_job(**changes: Any) -> Any:
             **changes,
         }
     )
+
+
+def job_of_a_graph(**changes: Any) -> Any:
+    """The others: a job between others, whose run waits at a gate."""
+    run = make_run(
+        state=RunState.WAITING,
+        due_at=NOW + 3_600,
+        waits_for="approval",
+        took=(3, 0, 12),
+        verdict=Outcome.SKIPPED,
+        verdict_for="UPSTREAM_FAILED",
+        approval=Approval(decision=Decision.APPROVED, by="bob", at=NOW + 70, comment="Fine,\nby me"),
+    )
+    last = LastRun(
+        slot_id=f"{NOW}dabcdefgh",
+        attempt=1,
+        outcome=Outcome.SKIPPED,
+        fence=1,
+        ended_at=NOW + 30,
+        reason="UPSTREAM_TIMEOUT",
+    )
+    return make_job(
+        **{
+            "runs": MappingProxyType({f"{NOW + 62}dabcdefgh": run}),
+            "last_run": last,
+            "upstream": Upstream(marks=(2, 0, 11), look_at=NOW + 3_600, since=NOW - 5, blocked_by=1),
+            "followed": Followed(ends=7, told=6, cursor=JOB_ID, once=True),
+            **changes,
+        }
+    )
+
+
+def test_a_job_of_a_graph_is_read_as_it_was_put(jobs):
+    job = job_of_a_graph()
+
+    put = jobs.create(job)
+
+    assert jobs.get(put.id) == put
+    assert replace(put, definition_row=None) == job
 
 
 @pytest.mark.parametrize("payload", ["{}", BIG], ids=["inline", "own row"])
@@ -122,6 +162,119 @@ def test_a_creation_whose_answer_was_lost_succeeds_although_somebody_wrote_since
     assert jobs.get(job.id).last_slot == NOW
 
 
+def many_jobs(count: int = 3) -> list[Any]:
+    """Every second one with a definition row of its own; one write puts them."""
+    return [
+        make_job(id=new_id(), payload=BIG if number % 2 else "{}", write_id="mine", revised_by="mine")
+        for number in range(count)
+    ]
+
+
+def test_many_jobs_are_read_as_they_were_put(jobs):
+    wanted = many_jobs(100)
+
+    put = jobs.create_all(wanted)
+
+    assert [replace(job, definition_row=None) for job in put] == wanted
+    assert jobs.get_many([job.id for job in wanted]) == list(put)
+    assert [job.definition_row is None for job in put[:4]] == [True, False, True, False]
+
+
+def test_one_taken_id_refuses_all_and_leaves_nothing(jobs, platform):
+    wanted = many_jobs(4)
+    taken = jobs.create(make_job(id=wanted[2].id, write_id="theirs"))
+
+    with pytest.raises(JobExistsError):
+        jobs.create_all(wanted)
+
+    assert jobs.get_many([job.id for job in wanted]) == [taken]
+    assert definition_rows(jobs, platform) == []
+
+
+def test_some_of_a_call_that_were_put_otherwise_do_not_make_it_done(jobs):
+    wanted = many_jobs(3)
+    jobs.create(wanted[0])
+
+    with pytest.raises(JobExistsError):
+        jobs.create_all(wanted)
+
+    assert [job.id for job in jobs.get_many([job.id for job in wanted])] == [wanted[0].id]
+
+
+@pytest.mark.case(31)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_creation_of_many_whose_answer_was_lost_succeeds(jobs, faults, number):
+    """Two definition rows come before the one write of all state rows."""
+    wanted = many_jobs(5)
+    faults.inject(lose_answer=number)
+
+    put = jobs.create_all(wanted)
+
+    assert jobs.get_many([job.id for job in wanted]) == list(put)
+
+
+def test_a_creation_of_many_whose_answer_was_lost_succeeds_although_somebody_wrote_since(jobs, faults):
+    wanted = many_jobs(3)
+
+    def start() -> None:
+        for number, job in enumerate(wanted):
+            read = jobs.get(job.id)
+            jobs.save(read, replace(read, write_id=f"other-{number}", last_slot=NOW))
+
+    faults.inject(lose_answer=2, meanwhile=start)
+
+    jobs.create_all(wanted)
+
+    assert [job.last_slot for job in jobs.get_many([job.id for job in wanted])] == [NOW] * 3
+
+
+def test_a_repeated_creation_of_many_changes_nothing(jobs):
+    wanted = many_jobs(3)
+    put = jobs.create_all(wanted)
+
+    assert jobs.create_all(wanted) == put
+    assert jobs.get_many([job.id for job in wanted]) == list(put)
+
+
+@pytest.mark.parametrize("crash", [{"crash_before": 3}, {"crash_after": 1}, {"crash_after": 2}, {"crash_after": 3}])
+def test_a_crash_leaves_all_of_many_or_none_and_is_repeated(jobs, faults, crash):
+    wanted = many_jobs(5)
+    ids = [job.id for job in wanted]
+    faults.inject(**crash)
+
+    with pytest.raises(Crash):
+        jobs.create_all(wanted)
+
+    assert len(jobs.get_many(ids)) == (5 if crash == {"crash_after": 3} else 0)
+    faults.disarm()
+    assert jobs.create_all(wanted) == jobs.get_many(ids)
+
+
+def test_of_two_that_want_one_id_at_once_one_puts_all(jobs):
+    shared = new_id()
+    calls = [
+        [make_job(id=new_id(), write_id=mark), make_job(id=shared, write_id=mark, payload=BIG), make_job(id=new_id())]
+        for mark in ("w-1", "w-2", "w-3", "w-4")
+    ]
+
+    answers = at_once(4, lambda number: jobs.create_all(calls[number]))
+
+    won = [number for number, answer in enumerate(answers) if not isinstance(answer, Exception)]
+    assert len(won) == 1
+    assert {type(answer) for number, answer in enumerate(answers) if number not in won} == {JobExistsError}
+    assert sorted(len(jobs.get_many([job.id for job in call])) for call in calls) == [1, 1, 1, 3]
+    assert jobs.get(shared) == answers[won[0]][1]
+
+
+def test_rows_are_read_by_id_however_many_are_asked_for(jobs):
+    put = [jobs.create(job) for job in many_jobs(130)]
+
+    rows = jobs.get_rows([*(job.id for job in put), new_id(), put[0].id])
+
+    assert rows == {job.id: job if job.definition_row is None else replace(job, definition=None) for job in put}
+    assert jobs.get_rows([]) == {}
+
+
 def test_the_definition_is_left_out_where_it_would_cost_a_read(jobs):
     put = jobs.create(make_job(payload=BIG))
 
@@ -146,9 +299,10 @@ def test_a_save_replaces_the_row_and_counts_the_write(jobs):
     assert jobs.get(read.id) == saved
 
 
-def test_every_field_can_appear_and_go(jobs):
+@pytest.mark.parametrize("make_full", [full_job, job_of_a_graph])
+def test_every_field_can_appear_and_go(jobs, make_full):
     plain = jobs.create(make_job())
-    full = jobs.save(plain, full_job(definition=plain.definition))
+    full = jobs.save(plain, make_full(definition=plain.definition, seq=plain.seq))
 
     assert jobs.get(plain.id) == full
 

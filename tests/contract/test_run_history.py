@@ -10,6 +10,7 @@ import pytest
 from functions.domain.errors import InvalidFieldError
 from functions.domain.execution import ExecutionStatus, SkippedSlots
 from functions.domain.job import Gap, SkipReason
+from functions.domain.run import LastRun, Outcome
 from tests.contract.conftest import at_once
 from tests.factories import JOB_ID, NOW, make_execution, new_id
 
@@ -160,3 +161,66 @@ def test_a_cursor_of_another_job_is_refused(history):
         with pytest.raises(InvalidFieldError) as refused:
             history.list(JOB_ID, limit=1, cursor=token)
         assert refused.value.field == "cursor"
+
+
+END = LastRun(
+    slot_id=f"{NOW}dabcdefgh",
+    attempt=2,
+    outcome=Outcome.SKIPPED,
+    fence=7,
+    ended_at=NOW + 30,
+    error_code="HTTP_503",
+    reason="UPSTREAM_FAILED",
+    ended_by="w-9",
+    started_at=NOW + 1.5,
+    completed_at=NOW + 29.25,
+    result='{"rows":3}',
+)
+
+
+@pytest.mark.parametrize(
+    "end", [END, LastRun(slot_id=f"{NOW}", attempt=1, outcome=Outcome.COMPLETED, fence=1, ended_at=NOW)]
+)
+def test_an_end_is_read_as_it_was_recorded(history, end):
+    history.record_end(JOB_ID, 3, end)
+
+    assert history.end(JOB_ID, 3) == end
+    assert history.end(JOB_ID, 2) is None
+    assert history.end(new_id(), 3) is None
+
+
+def test_the_first_end_of_a_number_stays(history):
+    history.record_end(JOB_ID, 1, END)
+    history.record_end(JOB_ID, 1, replace(END, outcome=Outcome.COMPLETED))
+    history.record_end(JOB_ID, 2, replace(END, attempt=3))
+
+    assert history.end(JOB_ID, 1) == END
+    assert history.end(JOB_ID, 2).attempt == 3
+
+
+@pytest.mark.case(31)
+def test_an_end_whose_answer_was_lost_is_recorded(history, faults):
+    faults.inject(lose_answer=1)
+
+    history.record_end(JOB_ID, 1, END)
+
+    assert history.end(JOB_ID, 1) == END
+
+
+def test_all_of_many_parallel_writers_leave_one_end(history):
+    answers = at_once(8, lambda number: history.record_end(JOB_ID, 1, replace(END, fence=number)))
+
+    assert answers == [None] * 8
+    stored = history.end(JOB_ID, 1)
+    assert replace(stored, fence=7) == END
+    history.record_end(JOB_ID, 1, END)
+    assert history.end(JOB_ID, 1) == stored
+
+
+def test_ends_are_no_entries_of_the_history(history):
+    for number in (1, 2, NOW):
+        history.record_end(JOB_ID, number, END)
+    execution = history.record(make_execution())
+
+    assert rows(history) == [execution]
+    assert history.get(JOB_ID, END.slot_id, END.attempt) is None

@@ -25,7 +25,16 @@ FIRST = ("test_far_jobs",)
 """They look at queues while nothing else is due."""
 LAST = ("test_repairs", "test_timing", "test_bursts", "test_kills", "test_contract")
 """Stories that take minutes are begun before the others and looked at here; then comes what loads the machine."""
-BESIDE = ("test_workers", "test_outages", "test_grants", "test_workflow", "test_gates", "test_events", "test_retries")
+BESIDE = (
+    "test_workers",
+    "test_outages",
+    "test_grants",
+    "test_state_machine",
+    "test_gates",
+    "test_events",
+    "test_retries",
+    "test_approvals",
+)
 """They mostly wait and disturb nobody: they run side by side, before the others. The dead letters have one reader."""
 
 

@@ -13,7 +13,8 @@ from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import new_write_id, slot_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, RunState
 from tests.e2e.letters import Letters
 from tests.e2e.mutants import OUTPUTS
 from tests.e2e.people import People
@@ -459,7 +460,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "SendHints": Smoke.sends_a_hint,
         "ArmSchedules": Smoke.arms_a_schedule,
         "DisarmSchedules": Smoke.disarms_a_schedule,
-        "StopWorkflows": Smoke.stops_the_machine,
+        "StopAttempts": Smoke.stops_the_machine,
     },
     "executor": GATE_CHECKS["executor"]
     | {
@@ -475,7 +476,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "SendToQueues": Smoke.sends_to_a_queue,
         "ReadWebhookSecret": Smoke.runs_http,
         "ReadSecrets": Smoke.runs_http_with_a_secret,
-        "StartWorkflows": Smoke.runs_in_the_machine,
+        "StartAttempts": Smoke.runs_in_the_machine,
     },
     "steps": GATE_CHECKS["steps"]
     | {

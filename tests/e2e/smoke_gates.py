@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.domain.concurrency import Slot
 from functions.domain.ids import new_write_id, slot_id
-from functions.domain.job import ActiveRun, RunState
+from functions.domain.run import ActiveRun, RunState
 from tests.e2e.stack import once, unique, until
 
 if TYPE_CHECKING:

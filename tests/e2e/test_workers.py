@@ -225,6 +225,31 @@ def test_a_killed_worker_s_execution_is_picked_up_by_another(
     assert [each["status"] for each in work.history(job["id"])] == ["COMPLETED", "FAILED"]
 
 
+@pytest.mark.parametrize("beats", [True, False], ids=["beats only", "silent"])
+def test_a_worker_that_does_not_report_is_timed_out_at_its_deadline(
+    work: WorkClient, shop: Shop, create: Callable[..., dict[str, Any]], beats: bool
+) -> None:
+    worker = work.register_worker([shop.queue])
+    job = create(target=shop.target(), schedule=once(0), timeoutSeconds=5, retryConfig=QUICK)
+    [first] = work.poll(worker["id"], poll_id="one", wait_seconds=20)
+    deadline = instant(first["deadlineAt"])
+    while beats and time.time() < deadline - 1:
+        work.heartbeat(worker["id"], {first["id"]: first["fence"]})
+        time.sleep(1)
+
+    [second] = work.poll(worker["id"], poll_id="two", wait_seconds=20)
+
+    done, late = work.history(job["id"])
+    assert (late["id"], late["status"], late["error"]["code"]) == (first["id"], "TIMED_OUT", "TIMEOUT")
+    assert 0 <= instant(late["completedAt"]) - deadline <= 1.5
+    assert (done["id"], done["attempt"], done["status"]) == (second["id"], 2, "RUNNING")
+    with pytest.raises(GnomonApiError) as refused:
+        work.complete_execution(first["id"], worker_id=worker["id"], fence=first["fence"])
+    assert (refused.value.status, refused.value.message[:9]) == (409, "TIMED_OUT")
+    work.complete_execution(second["id"], "done", worker_id=worker["id"], fence=second["fence"])
+    assert work.get_job(job["id"])["status"] == "COMPLETED"
+
+
 @pytest.mark.case(18)
 def test_a_worker_learns_that_its_execution_was_cancelled(
     work: WorkClient, api: Api, shop: Shop, create: Callable[..., dict[str, Any]]

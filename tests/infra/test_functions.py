@@ -47,7 +47,7 @@ def test_every_log_is_kept_as_long_as_the_stage_says(template: Template) -> None
     kept = {path: group["RetentionInDays"] for path, group in template.of_type("AWS::Logs::LogGroup").items()}
 
     assert kept == dict.fromkeys(kept, DAYS[template.stage.name])
-    assert set(kept) == {*(f"Functions/{name}/Logs" for name in MODULES), "HttpApi/AccessLog", "Workflow/Logs"}
+    assert set(kept) == {*(f"Functions/{name}/Logs" for name in MODULES), "HttpApi/AccessLog", "StateMachine/Logs"}
 
 
 @pytest.mark.parametrize("name", ["Executor", "Steps", "Sweep", "Jobs"])

@@ -16,7 +16,7 @@ KEY = "Storage/Key.Arn"
 STREAMS = {"Storage/Jobs.StreamArn", "Storage/Coordination.StreamArn"}
 RUN_QUEUES = {"Queues/RunHigh.Arn", "Queues/RunNormal.Arn", "Queues/RunLow.Arn"}
 SCHEDULES = "arn:<Partition>:scheduler:<Region>:<AccountId>:schedule/Hints/Group/*"
-EXECUTIONS_OF_THE_MACHINE = "arn:<Partition>:states:<Region>:<AccountId>:execution:Workflow/Attempts.Name:*"
+EXECUTIONS_OF_THE_MACHINE = "arn:<Partition>:states:<Region>:<AccountId>:execution:StateMachine/Attempts.Name:*"
 ALLOWED_QUEUES = "arn:<Partition>:sqs:<Region>:<AccountId>:gnomon-*"
 ALLOWED_FUNCTIONS = "arn:<Partition>:lambda:<Region>:<AccountId>:function:gnomon-*"
 ALLOWED_SECRETS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon-*"
@@ -57,8 +57,9 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
     },
     "Poll": {
         **TABLE_KEY,
+        **SCHEDULING,
         "dynamodb:Query": {f"{JOBS}/index/waiting", COORDINATION},
-        "dynamodb:GetItem": {JOBS, COORDINATION},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS, COORDINATION},
         "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
         "dynamodb:DeleteItem": {COORDINATION},
@@ -76,7 +77,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "sqs:DeleteMessage": RUN_QUEUES,
         "sqs:GetQueueAttributes": RUN_QUEUES,
         "sqs:ChangeMessageVisibility": RUN_QUEUES,
-        "states:StartExecution": {"Workflow/Attempts"},
+        "states:StartExecution": {"StateMachine/Attempts"},
         **CALLING_TARGETS,
     },
     "Steps": {
@@ -176,7 +177,7 @@ def test_scheduler_may_send_hints_and_call_the_sweep(template: Template) -> None
 def test_there_are_no_other_roles_and_no_other_policies(template: Template) -> None:
     roles = template.of_type("AWS::IAM::Role")
 
-    others = {"Hints/Role", "MinuteSweep/Role", "Workflow/Role"}
+    others = {"Hints/Role", "MinuteSweep/Role", "StateMachine/Role"}
     assert set(roles) == {*(f"Functions/{name}/Role" for name in FUNCTIONS), *others}
     for role in roles.values():
         assert not role.get("ManagedPolicyArns")
@@ -224,7 +225,7 @@ def test_the_key_is_used_through_its_services_only(template: Template) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["Api", "Executor", "Steps", "Sweep"])
+@pytest.mark.parametrize("name", ["Api", "Poll", "Executor", "Steps", "Sweep"])
 def test_the_role_of_the_hints_goes_to_scheduler_only(template: Template, name: str) -> None:
     (statement,) = [each for each in template.statements(f"Functions/{name}/Role") if each["Action"] == "iam:PassRole"]
 

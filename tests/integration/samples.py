@@ -13,7 +13,8 @@ from typing import Any
 
 from functions.domain.definition import Priority
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
-from functions.domain.job import Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, Job, SkipReason
+from functions.domain.run import LastRun, Outcome, RunState
 from functions.domain.silence import Silence
 from tests.factories import JOB_ID, NOW, make_definition, make_run
 

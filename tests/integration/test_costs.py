@@ -33,7 +33,8 @@ def usage(name: str, fill: int = 10) -> Usage:
         (WITH_RETRIES, 3 + LIMITS + 3 * 5 + 4, 4),
         (CRON, 5, 1),
         # Put, offered 2; claim 1, intention 1, report 1 and 2, and both requests' limits.
-        (WORKER, 3 + LIMITS + 2 + 4 + 4, 6),
+        # The hint of its deadline reads the row once more.
+        (WORKER, 3 + LIMITS + 2 + 4 + 4, 6 + 1),
     ],
 )
 def test_capacity_units_of_a_job(name: str, write_units: float, read_units: float) -> None:
@@ -55,6 +56,8 @@ def test_capacity_units_of_a_job(name: str, write_units: float, read_units: floa
         (WITH_RETRIES, 1, 0.1 + 4 * 2 + 3),
         (CRON, 1, 2 + 1),
         (CRON, 10, 0.2 + 1),
+        (WORKER, 1, 0.1 + 2 + 1 + 2),  # The hint that offers it, and the one of its deadline.
+        (WORKER, 10, 0.1 + 0.2 + 0.1 + 0.2),
     ],
 )
 def test_queue_requests_of_a_job(name: str, fill: int, requests: float) -> None:

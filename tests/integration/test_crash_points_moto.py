@@ -34,7 +34,7 @@ def _few_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 def driver_over(aws: Aws) -> Driver:
     return Driver(
         World(clock=FakeClock(NOW)),
-        jobs=DynamoDbJobs(aws.dynamodb, aws.jobs_table),
+        jobs=DynamoDbJobs(aws.dynamodb, aws.jobs_table, graphs=aws.coordination_table),
         history=DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=30),
         circuits=DynamoDbCircuits(aws.dynamodb, aws.coordination_table),
         slots=DynamoDbSlots(aws.dynamodb, aws.coordination_table),

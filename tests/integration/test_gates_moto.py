@@ -35,7 +35,7 @@ def driver_over(aws: Aws) -> Driver:
     return Driver(
         World(clock=FakeClock(NOW)),
         sweeps=False,
-        jobs=DynamoDbJobs(aws.dynamodb, aws.jobs_table),
+        jobs=DynamoDbJobs(aws.dynamodb, aws.jobs_table, graphs=aws.coordination_table),
         history=DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=30),
         circuits=DynamoDbCircuits(aws.dynamodb, aws.coordination_table),
         slots=DynamoDbSlots(aws.dynamodb, aws.coordination_table),

@@ -114,7 +114,7 @@ def outbox(aws: Aws) -> str:
 
 @pytest.fixture
 def store(aws: Aws) -> DynamoDbJobs:
-    return DynamoDbJobs(aws.dynamodb, aws.jobs_table)
+    return DynamoDbJobs(aws.dynamodb, aws.jobs_table, graphs=aws.coordination_table)
 
 
 @pytest.fixture

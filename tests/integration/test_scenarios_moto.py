@@ -15,7 +15,8 @@ from functions.adapters.dynamodb_items import item_size
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_keys import attention_shard
 from functions.domain.hint import Hint
-from functions.domain.job import JobStatus, RunState
+from functions.domain.job import JobStatus
+from functions.domain.run import RunState
 from functions.domain.timing import SCHEDULE_LEAD, SCHEDULE_SPREAD
 from functions.usecases.actions import cancel_job
 from tests.api_client import Api
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 def driver_on(aws: Aws, world: World | None = None) -> Driver:
     return Driver(
         world or World(clock=FakeClock(NOW)),
-        jobs=DynamoDbJobs(aws.dynamodb, aws.jobs_table),
+        jobs=DynamoDbJobs(aws.dynamodb, aws.jobs_table, graphs=aws.coordination_table),
         history=DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=30),
     )
 

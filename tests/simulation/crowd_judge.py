@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from functions.domain.circuit import Circuit
 from functions.domain.definition import Priority
 from functions.domain.ids import execution_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, RunState
 from tests.simulation.crowd import TYPE, TYPE_LIMIT
 from tests.simulation.life import Violation
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.ids import slot_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, RunState
 from tests.simulation.kinds import rules_of
 from tests.simulation.slots import slots_between
 from tests.telling import Heard

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from functions.domain.job import Job, Outcome
+from functions.domain.job import Job
+from functions.domain.run import Outcome
 from tests.simulation.life import Life, decided
 from tests.simulation.punctuality import STALL
 from tests.simulation.rows import must

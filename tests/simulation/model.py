@@ -12,8 +12,9 @@ from functions.domain.errors import ConflictError, GnomonError, NotFoundError
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.ids import is_manual, slot_instant
-from functions.domain.job import Job, JobStatus, Outcome, RunState
+from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import Outcome, RunState
 from tests.simulation.kinds import rules_of
 from tests.simulation.life import Life, Violation, decided, delays, new_period, startable
 from tests.simulation.listening import Listening

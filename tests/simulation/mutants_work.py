@@ -143,6 +143,28 @@ WORK_MUTANTS: list[Mutant] = [
         by=API,
     ),
     m(
+        "no hint for a claim",
+        "a worker that does not report is left to the lease",
+        ("domain/claims.py", "hints=deadline_hint(row, key.slot_id), ", ""),
+        by=STORIES,
+    ),
+    m(
+        "hint for a claim unsent",
+        "a poll does not send the hints of what it has claimed",
+        ("usecases/claiming.py", "    send_all(polls, [(one.job, one.hints) for one in claimed])\n", ""),
+        by=STORIES,
+    ),
+    m(
+        "worker's deadline ignored",
+        "the hint for the deadline leaves alone what a worker holds",
+        (
+            "domain/dispatch.py",
+            "or run.deadline_at is None:",
+            "or run.deadline_at is None or run.worker_id is not None:",
+        ),
+        by=STORIES,
+    ),
+    m(
         "deadline too soon",
         "the hint for the deadline ends the attempt whenever it comes",
         ("domain/dispatch.py", "_early(run.deadline_at, now) or Overdue", "Overdue"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functions.domain.job import Job, Outcome, RunState
+from functions.domain.job import Job
+from functions.domain.run import Outcome, RunState
 from tests.simulation.life import Life
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import is_manual, slot_id, slot_instant
-from functions.domain.job import ActiveRun, Job, Outcome, RunState, SkipReason
+from functions.domain.job import Job, SkipReason
+from functions.domain.run import ActiveRun, Outcome, RunState
 from tests.simulation.kinds import rules_of
 from tests.simulation.life import Life, Violation, bounds, decided, holds, is_active
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from functions.domain.errors import ConflictError, InvalidFieldError, NotFoundError, UnavailableError
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
 from functions.domain.job_type import StoredTypeConfig
+from functions.domain.run import RunState
 from functions.usecases.actions import (
     cancel_execution,
     cancel_job,
@@ -49,6 +50,10 @@ class Told:
 class Story:
     """A plan, played."""
 
+    settle = SETTLE
+    world_of = World
+    requests: Mapping[str, Request]
+
     def __init__(
         self,
         plan: Plan,
@@ -59,7 +64,7 @@ class Story:
     ) -> None:
         self.plan, self.only = plan, only
         self.judge = judge or Judge()
-        self.world = World(
+        self.world = self.world_of(
             plan.seed,
             now=float(plan.base),
             nature=plan.nature,
@@ -92,7 +97,7 @@ class Story:
             self.judge.hampered(weather)
         violation = None
         try:
-            world.scheduler.run(plan.ends + SETTLE)
+            world.scheduler.run(plan.ends + self.settle)
             self.judge.close()
         except Violation as found:
             violation = found
@@ -119,7 +124,7 @@ class Story:
 
         def ask() -> None:
             try:
-                answer = REQUESTS[action.kind](self, services, action, job_id or "")
+                answer = self.requests[action.kind](self, services, action, job_id or "")
             except (ConflictError, NotFoundError, InvalidFieldError, UnavailableError) as error:
                 world.note(f"{actor.key}: {type(error).__name__} {error}")
                 self.judge.replied(actor, job_id, error)
@@ -187,6 +192,7 @@ REQUESTS: dict[str, Request] = {
     "reset": lambda _, services, action, __: _reset(services, action),
     "delete": lambda _, services, __, job_id: delete_job(services, ADMIN, job_id),
 }
+Story.requests = REQUESTS
 
 
 CROWDS = 4

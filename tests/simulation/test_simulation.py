@@ -14,7 +14,7 @@ from tests.simulation.life import Violation
 from tests.simulation.plan import BASES, plan
 from tests.simulation.shrink import shrunk
 from tests.simulation.slots import slots_between
-from tests.simulation.story import CROWDS, tell
+from tests.simulation.story import CROWDS, Told, tell
 
 PARTS, STORIES = 8, 125
 
@@ -25,7 +25,7 @@ def test_no_story_breaks_a_promise(part: int) -> None:
     for seed in range(part * STORIES, (part + 1) * STORIES):
         told = tell(seed)
         if told.violation is not None:
-            pytest.fail(shrunk(told, seconds=20))
+            pytest.fail(shrunk(told, tell, seconds=20))
 
 
 def must_happen(events: Iterable[str], seeds: Iterable[int]) -> None:
@@ -107,18 +107,17 @@ def test_a_story_of_less_is_what_is_left_of_it() -> None:
     assert set(less.met) <= set(whole.met[: len(whole.met) // 2])
 
 
-def test_a_broken_promise_is_shrunk_to_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_promise_is_shrunk_to_what_it_takes() -> None:
     """A judge that forbids deaths finds one in a story full of faults: the creation and that death are left."""
     seed = next(seed for seed in range(200) if any("dies in the call" in name for name in tell(seed).met))
 
-    def forbids(only: frozenset[str] | None) -> object:
-        told = tell(seed, only=only)
+    def forbids(seed: int, *, only: frozenset[str] | None = None, traced: bool = False) -> Told:
+        told = tell(seed, only=only, traced=traced)
         died = [name for name in told.met if "dies in the call" in name]
         return dataclasses.replace(told, violation=Violation("nobody dies", died[0]) if died else None)
 
-    monkeypatch.setattr("tests.simulation.shrink.tell", lambda _, *, only: forbids(only))
-    found = shrunk(forbids(None), seconds=60)  # type: ignore[arg-type] # a Told
-    assert f"python -m tests.simulation --seed {seed} --only" in found
+    found = shrunk(forbids(seed), forbids, "--flag", seconds=60)
+    assert f"python -m tests.simulation --flag --seed {seed} --only" in found
     assert "with 2 things taking part" in found
 
 
@@ -139,13 +138,16 @@ def test_the_judges_slots_are_those_of_the_product(base: int) -> None:
         assert found == expected, (expression, zone)
 
 
-def test_many_seeds_are_stories_of_jobs_of_crowds_and_of_workers(
+def test_many_seeds_are_stories_of_jobs_of_crowds_of_workers_and_of_graphs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--seeds", "4", "--processes", "1"]) == 0
     said = capsys.readouterr().out
     assert re.search(r"^4 stories of workers in", said, re.M)
+    assert re.search(r"^4 stories of graphs, .* attempts", said, re.M)
     assert re.search(r"^4 stories, .* job-days", said, re.M)
+    assert main(["--graphs", "--seeds", "4", "--processes", "1"]) == 0
+    assert capsys.readouterr().out.count("stories") == 1
 
     monkeypatch.setattr("tests.simulation.__main__.of_workers", _breaks_at_two)
     assert main(["--seeds", "4", "--processes", "1"]) == 1

@@ -140,7 +140,7 @@ class WorkStory:
         return make_document(
             schedule=choose.choice([once, every, every]),
             overlapPolicy=choose.choice(["skip", "allow", "queue"]),
-            timeoutSeconds=choose.choice([20, 60, 200, 400]),
+            timeoutSeconds=choose.choice([20, 60, 200, 400, 1_000]),
             retryConfig=choose.choice(RETRIES),
             endAt=datetime.fromtimestamp(BASE + LENGTH - 100, UTC).isoformat(),
             **changes,

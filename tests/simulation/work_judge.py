@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from functions.domain.claims import Holder
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.ids import execution_id
-from functions.domain.job import ActiveRun, Job, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import ActiveRun, RunState
 from tests.simulation.life import Violation
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 SKEW = 2
 """Seconds that two clocks differ by."""
 MARGIN, GRACE, LEASE = 15, 5, 90
+IN_TIME = 6
+"""Seconds from its deadline to the end of an attempt where nothing went wrong: slow answers, clocks apart."""
 LONGEST_WAIT = 200
 """Seconds after which a worker who always polls has what waits for it."""
 
@@ -54,7 +57,8 @@ class WorkJudge:
         """By execution id."""
         self.history: dict[str, Execution] = {}
         self.reports: dict[str, list[tuple[Holder, TargetAnswer]]] = {}
-        self.answered_well: set[str] = set()
+        self.faults: list[tuple[float, str | None]] = []
+        """When, and the label of the job that they met; None where that could be any."""
 
     @property
     def now(self) -> float:
@@ -124,6 +128,7 @@ class WorkJudge:
         if key in self.history:
             return
         self.history[key] = execution
+        self._in_time(key)
         attempt = self.attempts.get(key)
         if attempt is None:
             must(execution.status is not ExecutionStatus.COMPLETED, "what is completed had started", key)
@@ -140,6 +145,16 @@ class WorkJudge:
             self._completed(key, attempt, execution)
         elif code == "TARGET_ERROR" and attempt.run.deadline_at is not None:
             must(self._reported(key, attempt, ExecutionStatus.FAILED), "a failure was reported by its holder", key)
+
+    def _in_time(self, key: str) -> None:
+        """Whoever is silent is timed out at the deadline; where hint or claim met a fault, it is the sweep's."""
+        attempt = self.attempts.get(key)
+        deadline = None if attempt is None else attempt.run.deadline_at
+        if attempt is None or deadline is None or self.now <= deadline + IN_TIME:
+            return
+        label, since = self.world.label(key[:36]), (attempt.run.started_at or 0) - IN_TIME
+        explained = any(at >= since and whose in (None, label) for at, whose in self.faults)
+        must(explained, "an attempt ends at its deadline at the latest", (key, self.now - deadline))
 
     def _completed(self, key: str, attempt: Attempt, execution: Execution) -> None:
         must(self._reported(key, attempt, ExecutionStatus.COMPLETED), "a success was reported by its holder", key)
@@ -225,7 +240,8 @@ class WorkJudge:
 
     def sends(self, hint: Any, due_at: int, actor: Actor) -> None: ...
 
-    def fault(self, name: str, label: str | None, actor: Actor | None) -> None: ...
+    def fault(self, name: str, label: str | None, actor: Actor | None) -> None:
+        self.faults.append((self.now, label))
 
     # --- the end ---
 
@@ -245,3 +261,5 @@ class WorkJudge:
             now = self.rows[job_id].runs.get(slot)
             runs = now is not None and now.state is RunState.RUNNING and now.attempt == attempt
             must(key in self.history or runs or self._lean(self.rows[job_id], slot), "every attempt has its end", key)
+            if key not in self.history and runs:
+                self._in_time(key)

@@ -26,18 +26,20 @@ from tests.fakes import (
     InMemoryWorkers,
 )
 from tests.faults import Crash
+from tests.graph_fakes import InMemoryWorkflows
 from tests.machine import walk
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
 from tests.simulation.kinds import TYPES
 from tests.simulation.ports import (
     ActorClock,
     SimCircuits,
+    SimDependents,
     SimHistory,
     SimJobs,
+    SimMachine,
     SimSlots,
     SimTargets,
     SimTimetable,
-    SimWorkflows,
     StepFaults,
 )
 from tests.simulation.scheduler import Scheduler
@@ -87,7 +89,9 @@ class World:
         self.types = FakeJobTypes(self.retry_configs)
         for name, config in TYPES.items():
             self.types.put(name, **config)
-        self.workflows = SimWorkflows(self)
+        self.machine = SimMachine(self)
+        self.dependents = SimDependents(self)
+        self.workflows = InMemoryWorkflows()
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
         self.trace: Callable[[str], None] | None = None
@@ -252,9 +256,9 @@ class World:
             self.note(f"{actor.key}: {' '.join(states)}")
 
         def begin() -> None:
-            if step.execution_name in self.workflows.running:
+            if step.execution_name in self.machine.running:
                 self.run(actor, work)
-                self.workflows.ended(step)
+                self.machine.ended(step)
 
         self.scheduler.after(actor.choose.uniform(0.05, 1.0), begin)
 
@@ -269,6 +273,7 @@ class World:
             "clock": ActorClock(self, actor),
             "types": self.types,
             "new_write_id": lambda: f"w{next(self._marks)}",
+            "parallel": 1,
         }
 
     def executor(self, actor: Actor) -> Executor:
@@ -276,8 +281,9 @@ class World:
             **self.engine_ports(actor),
             targets=SimTargets(self),
             uniform=actor.choose.uniform,
-            workflows=self.workflows,
+            machine=self.machine,
             circuits=self.circuits,
+            dependents=self.dependents,
         )
 
     def services(self, actor: Actor) -> Services:
@@ -288,8 +294,11 @@ class World:
             workers=self.workers,
             progress=InMemoryProgress(),
             retry_configs=self.retry_configs,
-            workflows=self.workflows,
+            machine=self.machine,
             circuits=self.circuits,
+            dependents=self.dependents,
+            graphs=self.jobs.graphs,
+            workflows=self.workflows,
             new_job_id=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             new_manual_slot_id=lambda now: f"{int(now):010d}m{''.join(actor.choose.choices(BASE32, k=8))}",
         )

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from functions.domain.job import Gap, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, SkipReason
+from functions.domain.run import LastRun, Outcome, RunState
 from tests.api_client import Api, make_body, sample_event, user
 from tests.factories import NOW, make_execution, make_job, make_run
 
@@ -38,6 +39,7 @@ def test_create_answers_the_whole_job() -> None:
         "silentSince": None,
         "revision": 1,
         "activeRuns": [],
+        "gates": [],
         "lastRun": None,
     }
     assert api.get(f"/v1/jobs/{job['id']}").json == job

@@ -8,6 +8,7 @@ import pytest
 
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import execution_id
+from functions.domain.instants import rfc3339
 from functions.domain.outcome import TargetAnswer
 from tests.api_client import SCHEDULER, Api, machine, user
 from tests.driver import Driver
@@ -355,6 +356,61 @@ def test_a_worker_that_lives_on_does_not_hold_an_attempt_beyond_its_deadline(sta
     stage.driver.run(3)
     [again] = stage.poll(worker)
     assert again["attempt"] == 2
+
+
+@pytest.mark.parametrize(("timeout", "beats"), [(5, False), (75, False), (60, True), (1_000, True)])
+def test_a_worker_that_does_not_report_is_timed_out_at_its_deadline(stage: Stage, timeout: int, beats: bool) -> None:
+    """A silent one, too, where its lease outlives the deadline."""
+    stage.driver.sweeps = False
+    stage.job(timeoutSeconds=timeout)
+    worker = stage.register()
+    [execution] = stage.poll(worker)
+    [run] = stage.driver.row(execution["jobId"]).runs.values()
+    assert run.deadline_at is not None
+    while beats and stage.clock.now() + 30 < run.deadline_at:
+        stage.driver.run(30)
+        assert stage.beat(worker, execution).status == 200
+
+    stage.driver.run_until(run.deadline_at + 1.1)
+
+    ended = stage.execution(execution["id"])
+    assert (ended["status"], ended["error"]["code"], ended["reason"]) == ("TIMED_OUT", "TIMEOUT", "RETRY_SCHEDULED")
+    assert rfc3339(run.deadline_at) <= ended["completedAt"] < rfc3339(run.deadline_at + 1)
+    late = stage.report("complete", execution, worker, result=1)
+    assert (late.status, late.message[:9]) == (409, "TIMED_OUT")
+    stage.driver.run(3)
+    [again] = stage.poll(worker)
+    assert again["attempt"] == 2
+
+
+def test_the_hint_of_a_deadline_ends_no_later_attempt(stage: Stage) -> None:
+    stage.job(timeoutSeconds=60)
+    worker = stage.register()
+    [first] = stage.poll(worker)
+    assert stage.report("fail", first, worker, **BROKEN).status == 200
+    stage.driver.run(40)
+    [second] = stage.poll(worker)
+
+    stage.driver.run(30)
+
+    assert stage.execution(second["id"])["status"] == "RUNNING"
+    assert stage.report("complete", second, worker).status == 200
+    stage.driver.run(60)
+    assert stage.execution(second["id"])["status"] == "COMPLETED"
+
+
+def test_the_hints_of_a_poll_are_sent_together(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        stage.job()
+    worker = stage.register()
+    requests: list[int] = []
+    timetable = stage.api.world.timetable
+    monkeypatch.setattr(timetable, "arm_all", lambda hints: requests.append(len(hints)) or 0)
+
+    assert len(stage.poll(worker, maxItems=3, pollId="one")) == 3
+    assert len(stage.poll(worker, maxItems=3, pollId="one")) == 3, "held already: their hints were sent"
+
+    assert requests == [3]
 
 
 def test_polls_take_the_oldest_of_the_highest_priority(stage: Stage) -> None:

@@ -7,8 +7,9 @@ import pytest
 from functions.domain.errors import ConflictError, NotFoundError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.hint import Hint
-from functions.domain.job import Job, JobStatus, RunState
+from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.usecases.actions import cancel_execution
 from functions.usecases.history import read_execution
 from tests.consumers import BusyDriver

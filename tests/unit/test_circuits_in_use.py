@@ -23,8 +23,9 @@ from functions.domain.circuit import (
     with_probe,
 )
 from functions.domain.execution import ExecutionError, ExecutionStatus
-from functions.domain.job import JobStatus, RunState
+from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.usecases.actions import cancel_job, retry_job
 from functions.usecases.circuits import reset_circuit
 from tests.consumers import BusyDriver

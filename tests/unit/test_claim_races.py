@@ -15,7 +15,7 @@ from functions.domain.concurrency import Slot
 from functions.domain.errors import GnomonError
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import execution_id
-from functions.domain.job import ActiveRun, RunState
+from functions.domain.run import ActiveRun, RunState
 from functions.usecases.actions import cancel_job, pause_job
 from functions.usecases.claiming import Claimed, Poll, poll
 from functions.usecases.jobs import JobDraft, change_job
@@ -292,6 +292,31 @@ def test_a_heartbeat_that_is_slow_revives_no_lost_run() -> None:
     assert not office.beat(a, claimed)
     row = office.driver.row(job)
     assert all(run.state is not RunState.RUNNING for run in row.runs.values())
+
+
+def test_a_sweep_that_is_slow_takes_nothing_that_was_prolonged_meanwhile() -> None:
+    """It has ended one attempt, stalls, and goes on with the row that it wrote then: the other's worker beat since."""
+    office = Office.with_jobs(schedule={"type": "interval", "everySeconds": 60}, overlapPolicy="allow")
+    [job], a, b = office.jobs, office.worker(), office.worker()
+    office.driver.sweeps = False
+    office.driver.run(60)
+    [lost] = office.poll(a)
+    office.driver.run(60)
+    [kept] = office.poll(b, poll_id="q")
+    office.driver.run(40)
+
+    def stall(when: str, name: str) -> None:
+        if (when, name) == ("after", "jobs.save"):
+            office.driver.world.faults.disarm()
+            for _ in range(3):
+                office.driver.run(40)
+                assert office.beat(b, kept)
+
+    office.driver.world.faults.inject(on_step=stall)
+    office.driver.sweep_now()
+
+    assert [row.id for row in office.driver.world.history.of(job)] == [id_of(lost)]
+    assert office.complete(b, kept)
 
 
 def test_the_index_may_name_what_is_gone_and_miss_what_is_there() -> None:

@@ -24,8 +24,9 @@ from functions.domain.ending import decide_end, judge
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import ExecutionKey, slot_id
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.jobs import Run
 from tests.driver import middle
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_job, make_run
@@ -62,7 +63,7 @@ def test_a_claim_starts_the_attempt_for_the_worker() -> None:
     assert (run.started_by, run.started_at, run.waits_for) == ("mark", NOW + 5.2, None)
     assert (run.deferrals, run.deferred_for) == (1, "WAITS_FOR_WORKER")
     assert decision.job.fence == 4
-    assert decision.hints == ()
+    assert decision.hints == (Due(SLOT, 1, NOW + 6 + 300),), "the hint of its deadline"
     assert decision.job.attention_at is not None
     assert decision.job.attention_at <= NOW + 96
 
@@ -237,9 +238,10 @@ def test_a_waiting_callback_attempt_starts_with_it_too() -> None:
     assert decision.hints == (Due(SLOT, 2, NOW + 120),)
 
 
-def test_the_deadline_ends_a_callback_attempt_that_runs() -> None:
-    run = make_run(deadline_at=NOW + 120)
-    job = make_job(document=CALLBACK, runs=MappingProxyType({SLOT: run}))
+@pytest.mark.parametrize(("document", "worker_id"), [(CALLBACK, None), ({"timeoutSeconds": 120, **WORKER}, "w1")])
+def test_the_deadline_ends_an_attempt_that_waits_for_a_report(document: dict[str, Any], worker_id: str | None) -> None:
+    run = make_run(deadline_at=NOW + 120, worker_id=worker_id)
+    job = make_job(document=document, runs=MappingProxyType({SLOT: run}))
 
     def hint(now: float, attempt: int = 1) -> Any:
         return decide_hint(job, Hint(JOB_ID, SLOT, attempt), now=now, write_id="mark")
@@ -250,9 +252,15 @@ def test_the_deadline_ends_a_callback_attempt_that_runs() -> None:
     assert hint(NOW + 120, attempt=2) == Drop("NOT_WAITING")
 
 
-@pytest.mark.parametrize("changes", [{}, {"worker_id": "w1", "deadline_at": NOW + 10}])
-def test_the_hint_of_a_start_that_comes_twice_ends_nothing(changes: dict[str, Any]) -> None:
-    job = make_job(runs=MappingProxyType({SLOT: make_run(**changes)}))
+def test_the_hint_of_an_earlier_claim_ends_nothing() -> None:
+    job = held(attempt=2)
+
+    for attempt in (1, 3):
+        assert decide_hint(job, Hint(JOB_ID, SLOT, attempt), now=NOW + 999, write_id="mark") == Drop("NOT_WAITING")
+
+
+def test_the_hint_of_a_start_that_comes_twice_ends_nothing() -> None:
+    job = make_job(runs=MappingProxyType({SLOT: make_run()}))
 
     assert decide_hint(job, Hint(JOB_ID, SLOT, 1), now=NOW + 60, write_id="mark") == Drop("NOT_WAITING")
 

@@ -26,7 +26,8 @@ from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.errors import ConflictError, InvalidFieldError
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import slot_id
-from functions.domain.job import ActiveRun, Gap, Job, JobStatus, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, Job, JobStatus, SkipReason
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 from tests.factories import JOB_ID, NOW, make_definition, make_job, make_run
 
 NEXT = NOW + 60

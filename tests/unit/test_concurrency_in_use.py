@@ -9,9 +9,10 @@ import pytest
 
 from functions.domain.concurrency import GRANT_SECONDS, Slot
 from functions.domain.execution import ExecutionError, ExecutionStatus
-from functions.domain.job import JobStatus, RunState
+from functions.domain.job import JobStatus
 from functions.domain.job_type import StoredTypeConfig
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.usecases.actions import cancel_execution, cancel_job, pause_job, resume_job
 from tests.consumers import BusyDriver
 from tests.driver import SCHEDULER, Driver

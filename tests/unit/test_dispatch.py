@@ -12,7 +12,8 @@ from functions.domain.decision import Decision, Deferral, Drop, Due, Resend, Wai
 from functions.domain.dispatch import CATCH_UP_LIMIT, MAX_ACTIVE, STARTS_PER_MINUTE, decide_hint
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.ids import slot_id, slot_instant
-from functions.domain.job import ActiveRun, Gap, Job, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, Job, SkipReason
+from functions.domain.run import ActiveRun, Outcome, RunState
 from tests.driver import Driver
 from tests.factories import NOW, make_hint, make_job, make_run
 from tests.fakes import FakeClock, World

@@ -11,9 +11,10 @@ from functions.domain.decision import Drop, Due, Write
 from functions.domain.ending import attempts_before, decide_end, ended_from_outside, judge, lost
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import slot_id
-from functions.domain.job import ActiveRun, Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, Job, SkipReason
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import RetryPolicy
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 from tests.factories import JOB_ID, NOW, make_execution, make_job, make_run
 
 SLOT = slot_id(NOW)

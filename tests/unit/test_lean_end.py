@@ -14,7 +14,7 @@ from functions.domain.errors import ConflictError, LostRaceError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
-from functions.domain.job import Gap, Job, JobStatus, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, Job, JobStatus, SkipReason
 from functions.domain.lean import (
     LEAN_RESULT_BYTES,
     decide_lean_end,
@@ -26,6 +26,7 @@ from functions.domain.lean import (
     may_end_lean,
 )
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import LastRun, Outcome, RunState
 from functions.usecases.actions import (
     cancel_execution,
     cancel_job,

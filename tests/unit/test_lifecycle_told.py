@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from functions.domain.errors import CorruptDefinitionError
-from functions.domain.events import Change
+from functions.domain.event import Change
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import slot_id
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import RunState
 from functions.events.envelope import encode
 from functions.usecases.lifecycle import Announcer, Record, tell
 from tests.factories import NOW, make_execution, make_job, make_run, new_id

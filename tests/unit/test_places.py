@@ -13,8 +13,9 @@ from functions.domain.circuit import Circuit, CircuitState, with_probe
 from functions.domain.execution import ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
-from functions.domain.job import Job, JobStatus, RunState
+from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.usecases.executor import handle_hint
 from functions.usecases.holders import is_given_up
 from tests.driver import Driver

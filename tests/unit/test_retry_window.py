@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functions.domain.execution import ExecutionStatus
-from functions.domain.job import JobStatus, Outcome
+from functions.domain.job import JobStatus
+from functions.domain.run import Outcome
 from functions.usecases.actions import pause_job, resume_job, retry_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW

@@ -12,8 +12,9 @@ from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id, slot_instant
-from functions.domain.job import JobStatus, RunState
+from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.usecases.actions import cancel_job
 from tests.consumers import BusyDriver
 from tests.driver import SCHEDULER, Driver

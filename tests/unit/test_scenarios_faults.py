@@ -10,8 +10,9 @@ from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.ids import is_manual, slot_instant
-from functions.domain.job import Job, JobStatus, RunState
+from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation
+from functions.domain.run import RunState
 from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.sweep import MAX_BACKLOG

@@ -9,8 +9,9 @@ import pytest
 
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
-from functions.domain.job import JobStatus, Outcome
+from functions.domain.job import JobStatus
 from functions.domain.outcome import TargetAnswer
+from functions.domain.run import Outcome
 from functions.domain.timing import one_time_schedule
 from functions.usecases.actions import cancel_job
 from functions.usecases.dead_letters import announce_dead_letters

@@ -8,8 +8,9 @@ import pytest
 
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.ids import is_manual, slot_instant
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
 from functions.domain.outcome import Invocation
+from functions.domain.run import RunState
 from functions.usecases.actions import execute_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.api_client import Api

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from functions.domain.ids import MAX_ATTEMPTS
-from functions.domain.job import RunState
+from functions.domain.run import RunState
 from functions.domain.step import MACHINE_GRACE, Step, read_step, step_of, write_step
 from tests.factories import JOB_ID, make_run
 

@@ -12,8 +12,9 @@ from functions.domain.dispatch import LEASE_MARGIN
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
-from functions.domain.job import JobStatus, RunState
+from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.domain.step import Step
 from functions.domain.visit import LEASE_GRACE
 from functions.usecases import steps
@@ -50,7 +51,7 @@ def started(driver: Driver, **document: Any) -> tuple[str, Step]:
     driver.world.clock.time = AT
     for delivery in driver.world.timetable.take_due():
         driver.deliver(delivery)
-    [step] = driver.world.workflows.take()
+    [step] = driver.world.machine.take()
     return made.id, step
 
 
@@ -88,7 +89,7 @@ def test_a_retry_has_an_execution_of_its_own(driver: Driver) -> None:
     driver.run_until(AT + 60)
 
     assert [each.status.value for each in attempts_of(driver, made.id)] == ["FAILED", "TIMED_OUT", "COMPLETED"]
-    assert [(step.attempt, step.fence) for step in driver.world.workflows.started] == [(1, 1), (2, 2), (3, 3)]
+    assert [(step.attempt, step.fence) for step in driver.world.machine.started] == [(1, 1), (2, 2), (3, 3)]
 
 
 @pytest.mark.parametrize("action", [*LATER, opens])
@@ -174,7 +175,7 @@ def test_a_circuit_that_cannot_be_checked_is_taken_for_closed(driver: Driver) ->
 def test_what_the_machine_does_not_get_recorded_the_sweep_does(driver: Driver, death: str) -> None:
     job_id, step = started(driver)
     walk(driver.executor, step, enter=dies(death, *(["Invoke"] if death == "RecordFailure" else [])))
-    driver.world.workflows.ended(step)
+    driver.world.machine.ended(step)
 
     driver.run_until(AT + 600 + LEASE_MARGIN + LEASE_GRACE + 60 + 1)
 
@@ -262,10 +263,10 @@ def test_an_attempt_that_was_not_made_leaves_the_run_all_its_retries(driver: Dri
 
 
 def test_a_machine_without_room_takes_no_attempt(driver: Driver) -> None:
-    driver.world.workflows.refusal = NotStartedError("ThrottlingException: Rate exceeded", busy=True)
+    driver.world.machine.refusal = NotStartedError("ThrottlingException: Rate exceeded", busy=True)
     made = driver.create(schedule=ONCE, orchestrated=True, retryConfig=RETRY | {"maxRetries": 0})
     driver.run_until(AT + 30)
-    driver.world.workflows.refusal = None
+    driver.world.machine.refusal = None
     driver.run_until(AT + 120)
 
     first, second = attempts_of(driver, made.id)
@@ -276,7 +277,7 @@ def test_a_machine_without_room_takes_no_attempt(driver: Driver) -> None:
 
 
 def test_a_machine_without_room_is_not_waited_for_beyond_the_retry_window(driver: Driver) -> None:
-    driver.world.workflows.refusal = NotStartedError(busy=True)
+    driver.world.machine.refusal = NotStartedError(busy=True)
     made = driver.create(schedule=ONCE, orchestrated=True, retryConfig=RETRY | {"retryWindowSeconds": 20})
     driver.run_until(AT + 300)
 
@@ -285,7 +286,7 @@ def test_a_machine_without_room_is_not_waited_for_beyond_the_retry_window(driver
 
 
 def test_a_refusal_that_waiting_does_not_repair_is_a_failed_attempt(driver: Driver) -> None:
-    driver.world.workflows.refusal = NotStartedError("AccessDeniedException: not allowed", busy=False)
+    driver.world.machine.refusal = NotStartedError("AccessDeniedException: not allowed", busy=False)
     made = driver.create(schedule=ONCE, orchestrated=True, retryConfig=RETRY)
     driver.run_until(AT + 60)
 
@@ -296,11 +297,11 @@ def test_a_refusal_that_waiting_does_not_repair_is_a_failed_attempt(driver: Driv
 
 
 def test_no_clear_answer_is_left_to_the_lease(driver: Driver) -> None:
-    driver.world.workflows.refusal = UnavailableError()
+    driver.world.machine.refusal = UnavailableError()
     made = driver.create(schedule=ONCE, orchestrated=True, retryConfig=RETRY)
     driver.run_until(AT + 1)
     assert driver.row(made.id).status is JobStatus.RUNNING
-    driver.world.workflows.refusal = None
+    driver.world.machine.refusal = None
     driver.run_until(AT + 60 + LEASE_MARGIN + LEASE_GRACE + 61)
 
     first, second = attempts_of(driver, made.id)
@@ -315,31 +316,31 @@ def test_an_execution_that_was_lost_starts_again_under_another_name(driver: Driv
     driver.run_until(AT)
     for delivery in driver.world.timetable.take_due():
         driver.deliver(delivery)
-    [first] = driver.world.workflows.take()  # its execution is never run
-    driver.world.workflows.ended(first)
-    driver.world.workflows.start(first)
-    assert driver.world.workflows.take() == [], "the name is refused"
+    [first] = driver.world.machine.take()  # its execution is never run
+    driver.world.machine.ended(first)
+    driver.world.machine.start(first)
+    assert driver.world.machine.take() == [], "the name is refused"
 
     driver.run_until(AT + 300)
 
     assert driver.row(made.id).status is JobStatus.COMPLETED
-    names = [step.execution_name for step in driver.world.workflows.started]
+    names = [step.execution_name for step in driver.world.machine.started]
     assert len(names) == len(set(names)) == 2
     driver.world.clock.time += NAME_REFUSED
-    driver.world.workflows.start(first)
-    assert driver.world.workflows.take() == [first]
+    driver.world.machine.start(first)
+    assert driver.world.machine.take() == [first]
 
 
 @pytest.mark.case(37)
 def test_an_execution_that_was_put_off_starts_again_under_another_name(driver: Driver) -> None:
     job_id, step = started(driver)
     opens(driver.executor, step)
-    driver.world.workflows.ended(step)
+    driver.world.machine.ended(step)
 
     driver.run_until(AT + 60)
 
     assert driver.row(job_id).status is JobStatus.COMPLETED
-    assert [each.fence for each in driver.world.workflows.started] == [1, 2]
+    assert [each.fence for each in driver.world.machine.started] == [1, 2]
 
 
 def test_the_hint_that_comes_twice_starts_one_execution(driver: Driver) -> None:
@@ -347,7 +348,7 @@ def test_the_hint_that_comes_twice_starts_one_execution(driver: Driver) -> None:
 
     driver.deliver_hint(Hint(job_id, step.slot_id, 1))
 
-    assert driver.world.workflows.started == [step]
+    assert driver.world.machine.started == [step]
 
 
 # --- cancel ---
@@ -362,7 +363,7 @@ def test_a_cancel_stops_the_execution_and_is_final_at_once(driver: Driver, what:
     else:
         cancel_execution(driver.services, SCHEDULER, f"{job_id}-{step.slot_id}-0001")
 
-    assert driver.world.workflows.stopped == [step.execution_name]
+    assert driver.world.machine.stopped == [step.execution_name]
     assert driver.row(job_id).status is JobStatus.CANCELLED
     [execution] = attempts_of(driver, job_id)
     assert (execution.status, execution.final) == (ExecutionStatus.CANCELLED, True)
@@ -397,7 +398,7 @@ def test_a_cancel_stops_nothing_that_the_executor_runs_itself(driver: Driver) ->
     driver.run_until(AT + 1)
 
     assert driver.row(job_id).status is JobStatus.CANCELLED
-    assert "workflows.stop" not in driver.world.faults.steps
+    assert "machine.stop" not in driver.world.faults.steps
 
 
 # --- circuits ---
@@ -430,7 +431,7 @@ def test_attempts_in_the_machine_open_the_circuit_and_its_probe_goes_through_it(
             driver.world.clock.time = AT + attempt
             for delivery in driver.world.timetable.take_due():
                 driver.deliver(delivery)
-            [step] = driver.world.workflows.take()
+            [step] = driver.world.machine.take()
             assert steps.record_timeout(driver.executor, step)
     else:
         driver.run_until(AT + 11)
@@ -438,7 +439,7 @@ def test_attempts_in_the_machine_open_the_circuit_and_its_probe_goes_through_it(
     circuit = driver.world.circuits.get(KEY)
     assert (circuit.failures, circuit.open_until) == (2, AT + 40)
     driver.run_until(AT + 39)
-    assert len(driver.world.workflows.started) == 2, "nothing starts while it is open"
+    assert len(driver.world.machine.started) == 2, "nothing starts while it is open"
     driver.run_until(AT + 300)
     assert driver.row(made.id).status is JobStatus.COMPLETED
     assert driver.states[-4:] == ["CheckCircuit", "CircuitOpen?", "Invoke", "RecordOutcome"]

@@ -10,7 +10,8 @@ import pytest
 
 from functions.domain.errors import GnomonError
 from functions.domain.ids import slot_id
-from functions.domain.job import Job, RunState
+from functions.domain.job import Job
+from functions.domain.run import RunState
 from functions.usecases import sweep as sweep_module
 from functions.usecases.services import Engine
 from functions.usecases.sweep import Swept, sweep

@@ -9,7 +9,8 @@ import pytest
 
 from functions.domain.decision import Drop, Due, Write
 from functions.domain.ids import slot_id
-from functions.domain.job import Gap, Job, LastRun, Outcome, RunState, SkipReason
+from functions.domain.job import Gap, Job, SkipReason
+from functions.domain.run import LastRun, Outcome, RunState
 from functions.domain.visit import MAX_WAKES, Quarantine, Recover, after_quarantine, decide_visit, quarantined
 from tests.factories import NOW, make_job, make_run
 
@@ -21,7 +22,7 @@ GAP = Gap(first=NOW, last=NOW, count=1, reason=SkipReason.PAUSED)
 
 
 def visit(job: Job, now: float, *, feeding: bool = True) -> Any:
-    return decide_visit(job, now=now, feeding=feeding)
+    return decide_visit(job, now=now, read_at=now, feeding=feeding)
 
 
 class TestExpiredLease:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from infra.state_machine import definition
+from infra.states import definition
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 END = "[*]"

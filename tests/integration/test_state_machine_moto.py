@@ -28,14 +28,15 @@ from functions.domain.execution import Execution
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
 from functions.domain.instants import rfc3339
-from functions.domain.job import Job, JobStatus, RunState
+from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.run import RunState
 from functions.domain.step import MACHINE_GRACE
 from functions.handlers import steps
 from functions.usecases.actions import cancel_job
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
-from infra.state_machine import definition
+from infra.states import definition
 from tests.conftest import REGION
 from tests.driver import SCHEDULER, Driver
 from tests.factories import make_job
@@ -121,9 +122,9 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed]:
             jobs=DynamoDbJobs(dynamodb, tables["jobs_table"]),
             history=DynamoDbHistory(dynamodb, tables["executions_table"], retention_days=30),
         )
-        workflows = StateMachine(lambda: states, arn=machine, clock=clock)
-        executor = replace(driver.executor, workflows=workflows)
-        services = replace(driver.services, workflows=workflows)
+        port = StateMachine(lambda: states, arn=machine, clock=clock)
+        executor = replace(driver.executor, machine=port)
+        services = replace(driver.services, machine=port)
         made = Deployed(states, machine, executor, services, driver.world.targets)
         monkeypatch.setattr(bootstrap, "steps", lambda: executor)
         monkeypatch.setattr(LambdaSimpleBackend, "invoke", _invoking(made))

@@ -2,7 +2,7 @@
 
 import json
 
-from infra.state_machine import LONGEST_SECONDS, definition
+from infra.states import LONGEST_SECONDS, definition
 from tests.infra.synthesized import Template
 
 STEPS = "Functions/Steps/Function.Arn"
@@ -21,21 +21,21 @@ def test_it_is_a_standard_machine_with_a_role_of_its_own(template: Template) -> 
     properties = machine(template)
 
     assert properties["StateMachineType"] == "STANDARD", "Express machines are not idempotent and live five minutes"
-    assert properties["RoleArn"] == "Workflow/Role.Arn"
+    assert properties["RoleArn"] == "StateMachine/Role.Arn"
     assert properties["TracingConfiguration"] == {"Enabled": template.stage.tracing == "ACTIVE"}
     assert properties["LoggingConfiguration"]["Level"] == "ERROR"
     assert properties["LoggingConfiguration"]["IncludeExecutionData"] is False
 
 
 def test_its_role_calls_the_one_function_and_no_other(template: Template) -> None:
-    allowed = template.permissions("Workflow/Role")
+    allowed = template.permissions("StateMachine/Role")
 
     assert allowed.pop("lambda:InvokeFunction") == {STEPS}
     assert {action.partition(":")[0] for action in allowed} == {"logs", "xray"}
 
 
 def test_only_step_functions_takes_its_role(template: Template) -> None:
-    [statement] = template.properties("Workflow/Role")["AssumeRolePolicyDocument"]["Statement"]
+    [statement] = template.properties("StateMachine/Role")["AssumeRolePolicyDocument"]["Statement"]
 
     assert statement["Principal"] == {"Service": "states.amazonaws.com"}
 

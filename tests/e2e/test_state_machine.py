@@ -1,5 +1,5 @@
 """Attempts in the state machine: what its executions show, what the job shows, and that nothing of a cancelled one
-follows. The machine's own timeout is tests/integration/test_workflow_moto.py's: the emulator ignores it."""
+follows. The machine's own timeout is tests/integration/test_state_machine_moto.py's: the emulator ignores it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows: each name starts once, and may be stopped; what is not clear is said to be so."""
+"""Machine: each name starts once, and may be stopped; what is not clear is said to be so."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ AGAIN = STEP._replace(attempt=2, fence=2)
 
 
 @pytest.fixture
-def executions(platform, workflows) -> Any:
+def executions(platform, machine) -> Any:
     """Names of all executions, and whether each still runs, read back from where the platform keeps them."""
     if platform is None:
-        return lambda: {step.execution_name: step.execution_name in workflows.running for step in workflows.started}
+        return lambda: {step.execution_name: step.execution_name in machine.running for step in machine.started}
 
     def of_moto() -> dict[str, bool]:
         found = platform.states.list_executions(stateMachineArn=platform.machine)["executions"]
@@ -34,60 +34,60 @@ def executions(platform, workflows) -> Any:
     return of_moto
 
 
-def test_an_attempt_starts_under_its_name(workflows, executions):
-    workflows.start(STEP)
+def test_an_attempt_starts_under_its_name(machine, executions):
+    machine.start(STEP)
 
     assert executions() == {f"{JOB_ID}-1800000000-0001-f1": True}
 
 
-def test_started_already_is_no_error(workflows, executions):
+def test_started_already_is_no_error(machine, executions):
     for _ in range(3):
-        workflows.start(STEP)
+        machine.start(STEP)
 
     assert len(executions()) == 1
 
 
 @pytest.mark.case(37)
-def test_a_name_does_not_start_again_after_its_end(workflows, executions):
-    workflows.start(STEP)
-    workflows.stop(STEP)
+def test_a_name_does_not_start_again_after_its_end(machine, executions):
+    machine.start(STEP)
+    machine.stop(STEP)
 
-    workflows.start(STEP)
+    machine.start(STEP)
 
     assert executions() == {STEP.execution_name: False}
 
 
 @pytest.mark.case(37)
-def test_another_fence_is_another_execution(workflows, executions):
-    workflows.start(STEP)
-    workflows.stop(STEP)
-    workflows.start(STEP._replace(fence=2))
+def test_another_fence_is_another_execution(machine, executions):
+    machine.start(STEP)
+    machine.stop(STEP)
+    machine.start(STEP._replace(fence=2))
 
     assert executions() == {STEP.execution_name: False, f"{JOB_ID}-1800000000-0001-f2": True}
 
 
-def test_one_is_stopped_and_the_others_run(workflows, executions):
-    workflows.start(STEP)
-    workflows.start(AGAIN)
+def test_one_is_stopped_and_the_others_run(machine, executions):
+    machine.start(STEP)
+    machine.start(AGAIN)
 
-    workflows.stop(STEP)
+    machine.stop(STEP)
 
     assert executions() == {STEP.execution_name: False, AGAIN.execution_name: True}
 
 
-def test_stopping_what_is_over_or_never_was_is_nothing(workflows, executions):
-    workflows.stop(STEP)
-    workflows.start(STEP)
-    workflows.stop(STEP)
-    workflows.stop(STEP)
+def test_stopping_what_is_over_or_never_was_is_nothing(machine, executions):
+    machine.stop(STEP)
+    machine.start(STEP)
+    machine.stop(STEP)
+    machine.stop(STEP)
 
     assert executions() == {STEP.execution_name: False}
 
 
-def test_a_lost_answer_is_no_second_execution(workflows, executions, faults):
+def test_a_lost_answer_is_no_second_execution(machine, executions, faults):
     faults.inject(lose_answer=1)
 
-    workflows.start(STEP)
+    machine.start(STEP)
 
     assert len(executions()) == 1
 

@@ -1,0 +1,66 @@
+"""What schemas of the OpenAPI document are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functions.api.schemas import LABEL_PATTERN, MAX_LABEL_LENGTH
+from functions.domain.ids import JOB_ID_PATTERN
+
+Schema = dict[str, Any]
+
+INSTANT: Schema = {"type": "string", "format": "date-time", "examples": ["2027-01-31T14:59:42Z"]}
+JOB_ID: Schema = {
+    "type": "string",
+    "pattern": JOB_ID_PATTERN,
+    "examples": ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f"],
+}
+CIRCUIT_KEY: Schema = {"type": "string", "minLength": 1, "examples": ["http:api.example.com:443"]}
+JOB_TYPE: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_LABEL_LENGTH,
+    "pattern": LABEL_PATTERN,
+    "examples": ["billing"],
+}
+RUN_ID: Schema = {
+    "type": "string",
+    "pattern": JOB_ID["pattern"].removesuffix("$") + "-[0-9]{10}([dm][a-z2-7]{8})?$",
+    "examples": ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f-1801407582"],
+}
+EXECUTION_ID: Schema = {
+    "type": "string",
+    "pattern": RUN_ID["pattern"].removesuffix("$") + "-[0-9]{4}$",
+    "examples": ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f-1801407582-0001"],
+}
+
+
+WORKFLOW_ID: Schema = JOB_ID | {"examples": ["0b0a4f0e-6d0c-4a63-9f1e-5c2b7d8e9f10"]}
+WORKER_ID: Schema = {"type": "string", "pattern": "^[a-z2-7]{16}$", "examples": ["b4vtq3dyq5n7xk2a"]}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def record(properties: dict[str, Schema], *, optional: tuple[str, ...] = (), description: str = "") -> Schema:
+    schema: Schema = {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+    }
+    return schema | ({"description": description} if description else {})
+
+
+def maybe(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def enum_of(values: Any, description: str = "") -> Schema:
+    return {"type": "string", "enum": [str(value) for value in values], "description": description}
+
+
+def list_of(name: str) -> Schema:
+    cursor = {"type": "string", "description": "Where the next page begins; absent on the last page."}
+    pagination = record({"cursor": cursor}, optional=("cursor",))
+    return record({"data": {"type": "array", "items": ref(name)}, "pagination": pagination})

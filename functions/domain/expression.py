@@ -1,0 +1,198 @@
+"""JMESPath (jmespath.org) within bounds: what callers may write, and how much work its evaluation may make.
+
+Expressions are short and results small; yet `[@,@][]` doubles a list, and a hundred in a row would fill any memory.
+So every step of an evaluation is counted, what it makes or compares is counted by its size, before it is made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jmespath
+from jmespath.exceptions import JMESPathError, LexerError, ParseError
+from jmespath.functions import Functions
+from jmespath.lexer import Lexer
+from jmespath.visitor import TreeInterpreter
+
+from functions.domain.errors import InvalidFieldError
+from functions.domain.target_url import shown_value
+
+CHARACTERS = 1_024
+"""Longest expression."""
+LEVELS = 50
+"""Deepest nesting of an expression: brackets, and what its operators make of it."""
+STEPS = 100_000
+"""Steps of one evaluation; a tenth of a second, about."""
+_LETTERS_A_STEP = 32
+
+
+class ExpressionError(ValueError):
+    """The expression has no value here: it does not fit what it is applied to, or takes too much work."""
+
+
+class Effort:
+    """The steps that are left for one evaluation, or for several together."""
+
+    def __init__(self, steps: int = STEPS) -> None:
+        self._left = steps
+
+    def spend(self, steps: int) -> None:
+        """Raises ExpressionError where no more are left."""
+        self._left -= steps
+        if self._left < 0:
+            raise ExpressionError("it takes too much work")
+
+
+def check(expression: str, field: str) -> None:
+    """Raise InvalidFieldError for what is no JMESPath, or too long, too deep, or calls a function there is not."""
+    if len(expression) > CHARACTERS:
+        raise InvalidFieldError(field, f"has {len(expression)} characters; at most {CHARACTERS} are allowed.")
+    shown = shown_value(expression)
+    try:
+        _check_tokens(expression)
+        levels = _check_nodes(jmespath.compile(expression).parsed)
+    except ParseError as error:
+        position = len(expression) if error.lex_position is None else error.lex_position
+        what = "the expression ends too early" if position >= len(expression) else f"{shown_value(error.token_value)}"
+        raise InvalidFieldError(field, f"{shown} is no JMESPath: at character {position + 1}, {what}.") from None
+    except (JMESPathError, ExpressionError) as error:
+        raise InvalidFieldError(field, f"{shown} is no JMESPath that is allowed: {error}") from None
+    except RecursionError:
+        levels = LEVELS + 1
+    if levels > LEVELS:
+        raise InvalidFieldError(field, f"{shown} is nested deeper than the {LEVELS} levels that are allowed.")
+
+
+def value_of(expression: str, value: Any, effort: Effort | None = None) -> Any:
+    """What the expression finds in a value of JSON, None for nothing; raises ExpressionError.
+
+    It may be large where the same part stands in many places, but not larger than the effort.
+    """
+    effort = effort or Effort()
+    try:
+        found = _Interpreter(effort).visit(jmespath.compile(expression).parsed, value)
+        _pay(found, effort)
+    except ExpressionError:
+        raise
+    # The library itself lets TypeError ('a' < 1), OverflowError (ceil of infinity) and others pass.
+    except Exception as error:
+        raise ExpressionError(f"it has no value here: {type(error).__name__}") from error
+    return found
+
+
+class _StrictLexer(Lexer):  # type: ignore[misc]  # the library has no types
+    """Refuses literals that are no JSON, which the library reads as strings and warns of, or reads as NaN."""
+
+    def _consume_literal(self) -> dict[str, Any]:
+        start = self._position
+        lexeme = self._consume_until("`").replace("\\`", "`")
+        try:
+            value = json.loads(lexeme, parse_constant=_refuse)
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except ValueError:
+            raise LexerError(start, f"`{lexeme}`", "no JSON") from None
+        return {"type": "literal", "value": value, "start": start, "end": self._position}
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(constant)
+
+
+_OPEN, _CLOSE = {"lparen", "lbracket", "lbrace", "filter"}, {"rparen", "rbracket", "rbrace"}
+
+
+def _check_tokens(expression: str) -> None:
+    """Raises LexerError, and ExpressionError before the parser would recurse too deep."""
+    depth = 0
+    for token in _StrictLexer().tokenize(expression):
+        kind = token["type"]
+        depth += (kind in _OPEN) - (kind in _CLOSE)
+        if depth > LEVELS:
+            raise RecursionError
+
+
+def _check_nodes(root: dict[str, Any]) -> int:
+    """How deep the parsed expression is; raises ExpressionError for unknown functions and `&` outside of a call."""
+    depth, level = 0, [(root, False)]
+    while level:
+        depth += 1
+        level = [
+            (child, node["type"] == "function_expression") for node, called in level for child in _inner(node, called)
+        ]
+    return depth
+
+
+def _inner(node: dict[str, Any], called: bool) -> Iterator[dict[str, Any]]:
+    if node["type"] == "expref" and not called:
+        raise ExpressionError("`&` stands before an argument of a function only")
+    if node["type"] == "function_expression" and node["value"] not in Functions.FUNCTION_TABLE:
+        raise ExpressionError(f"there is no function {shown_value(node['value'])}")
+    return (child for child in node["children"] if isinstance(child, dict))
+
+
+class _Functions(Functions):  # type: ignore[misc]  # the library has no types
+    def __init__(self, effort: Effort) -> None:
+        self._effort = effort
+
+    def call_function(self, name: str, arguments: list[Any]) -> Any:
+        """The function's value; its arguments, and what it makes of them, are paid for before."""
+        in_full = name in ("contains", "join", "to_string")
+        for argument in arguments:
+            if in_full:
+                _pay(argument, self._effort)
+            elif isinstance(argument, (list, dict)):
+                self._effort.spend(len(argument))
+        if name == "join" and len(arguments) == 2 and isinstance(arguments[0], str) and isinstance(arguments[1], list):
+            self._effort.spend(len(arguments[0]) * len(arguments[1]) // _LETTERS_A_STEP)
+        return super().call_function(name, arguments)
+
+
+class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # the library has no types
+    def __init__(self, effort: Effort) -> None:
+        super().__init__()
+        self._functions = _Functions(effort)
+        self._effort = effort
+
+    def visit(self, node: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        self._effort.spend(1)
+        return super().visit(node, *args, **kwargs)
+
+    def visit_flatten(self, node: dict[str, Any], value: Any) -> Any:
+        found = self.visit(node["children"][0], value)
+        if not isinstance(found, list):
+            return None
+        self._effort.spend(sum(len(item) if isinstance(item, list) else 1 for item in found))
+        return [inner for item in found for inner in (item if isinstance(item, list) else (item,))]
+
+    def visit_slice(self, node: dict[str, Any], value: Any) -> Any:
+        self._effort.spend(len(value) if isinstance(value, list) else 0)
+        return super().visit_slice(node, value)
+
+    def visit_comparator(self, node: dict[str, Any], value: Any) -> Any:
+        """As the library's; null, and no error, where a number is ordered against a string."""
+        left, right = (self.visit(child, value) for child in node["children"])
+        name = node["value"]
+        if name in self._EQUALITY_OPS:
+            _pay(left, self._effort)
+            _pay(right, self._effort)
+        elif not any(_is_a(kind, left) and _is_a(kind, right) for kind in ((int, float), (str,))):
+            return None
+        return self.COMPARATOR_FUNC[name](left, right)
+
+
+def _is_a(kinds: tuple[type, ...], value: Any) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _pay(value: Any, effort: Effort) -> None:
+    """Pay for every value within, those that stand in several places each time: so they are compared and written."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            effort.spend(len(one) // _LETTERS_A_STEP)
+        elif isinstance(one, (list, dict)):
+            effort.spend(len(one))
+            left.extend(one.values() if isinstance(one, dict) else one)

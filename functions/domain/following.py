@@ -1,0 +1,94 @@
+"""What a write of a job's row means for the graph that the job is part of: ends are counted, looks fall due.
+
+Applied to every write, whoever makes it (usecases/writing.py): so none of them can forget it (docs/workflows.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from functions.domain.decision import Drop, Due, Write, attention_no_later, waiting_hints, with_attention
+from functions.domain.hint import LOOK_SLOT
+from functions.domain.ids import dependent_slot_id, slot_id
+from functions.domain.job import Followed, Job
+from functions.domain.run import LastRun, Outcome
+
+
+def in_its_graph(before: Job, after: Job, *, now: int) -> tuple[Job, tuple[Due, ...]]:
+    """The row that the write makes of `before`, and the hint to send where the graph must be looked at."""
+    row = _with_its_end(before, after, now)
+    row = _looks_again(before, row, now)
+    if row is after:
+        return row, ()
+    return replace(row, attention_at=attention_no_later(row, now)), (look_hint(now),)
+
+
+def look_hint(now: int) -> Due:
+    return Due(LOOK_SLOT, 0, now)
+
+
+def first_hints(job: Job) -> tuple[Due, ...]:
+    """What to send once a new job's row exists."""
+    waits = job.waits_for_parents and not job.paused
+    return (*waiting_hints(job), look_hint(job.created_at)) if waits else waiting_hints(job)
+
+
+def followed_by(job: Job, *, once: bool) -> Followed:
+    """What a job keeps from when another depends on it; its last run, if it had one, is its first end."""
+    ends = 0 if job.last_run is None else 1
+    return Followed(ends=ends, told=ends, once=once)
+
+
+def all_told(job: Job, number: int, *, now: float) -> Write | Drop:
+    """All dependents were looked at for the end with this number."""
+    followed = job.followed
+    if followed is None or followed.told >= number:
+        return Drop("TOLD")
+    row = replace(job, followed=replace(followed, told=number, cursor=None))
+    return Write(job=with_attention(row, int(now)), reason="TOLD")
+
+
+def telling_goes_on(job: Job, number: int, cursor: str, *, now: float) -> Write | Drop:
+    """The dependents up to `cursor` were looked at for the end with this number; another message goes on.
+
+    After another end its own telling begins anew: those before the cursor have not heard of it.
+    """
+    if job.followed is None or job.followed.ends != number:
+        return Drop("ANOTHER_END")
+    row = replace(job, followed=replace(job.followed, cursor=cursor))
+    return Write(job=row, reason="TELLING", hints=(look_hint(int(now)),))
+
+
+def superseded_end(before: Job, after: Job) -> tuple[int, LastRun] | None:
+    """The end, by its number, that must be kept before the write that makes `after` of `before`."""
+    if before.followed is None or before.last_run is None or after.last_run == before.last_run:
+        return None
+    return before.followed.ends, before.last_run
+
+
+def _with_its_end(before: Job, after: Job, now: int) -> Job:
+    """A run that ended has the next number. So has the cancel of a job, even where nothing of it ran."""
+    followed = after.followed
+    if before.followed is None or followed is None:
+        return after
+    ended = after.last_run != before.last_run
+    if not ended and after.cancelled and not before.cancelled:
+        after, ended = replace(after, last_run=_cancelled(before, now)), True
+    if ended:
+        return replace(after, followed=replace(followed, ends=before.followed.ends + 1, cursor=None))
+    if after.is_over and not before.is_over and followed.told >= followed.ends:
+        # No end, but those who wait for one have to know that none comes.
+        return replace(after, followed=replace(followed, told=followed.ends - 1, cursor=None))
+    return after
+
+
+def _cancelled(job: Job, now: int) -> LastRun:
+    slot = dependent_slot_id(now, job.id, ()) if job.next_slot is None else slot_id(job.next_slot)
+    return LastRun(slot_id=slot, attempt=0, outcome=Outcome.CANCELLED, fence=job.fence, ended_at=now)
+
+
+def _looks_again(before: Job, after: Job, now: int) -> Job:
+    """A job that depends on others looks at them once nothing of it is active, or a pause is over."""
+    if after.upstream is None or after.upstream != before.upstream or after.cancelled or after.runs or after.paused:
+        return after
+    return replace(after, upstream=replace(after.upstream, look_at=now)) if before.runs or before.paused else after

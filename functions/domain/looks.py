@@ -1,0 +1,105 @@
+"""A job looks at those it depends on: it takes what they have ended for one run, or says when to look again.
+
+Everything is in one write of its row (docs/protocol.md, 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from functions.domain.decision import Drop, Due, Write, attention_no_later, with_run
+from functions.domain.dependence import UpstreamFailure
+from functions.domain.ids import dependent_slot_id
+from functions.domain.job import Job, Upstream
+from functions.domain.rounds import Blocked, Round, Settled, deadline, next_round, timed_out
+from functions.domain.run import ActiveRun, Outcome, RunState
+from functions.domain.upstream import TIMED_OUT, Ends, Parent
+
+LOOK_EVERY = 3_600
+"""Seconds between two looks at parents that nobody asked for: what a lost message costs at most."""
+LOOK_SOON = 300
+"""The same where no message is sent: what runs above a parent comes to its end without another run of it."""
+
+
+def decide_look(job: Job, parents: Sequence[Parent], ends: Ends, *, now: float) -> Write | Drop:
+    """Take what the parents have ended since the last look, for one run; or say when to look again."""
+    up, instant = job.upstream, int(now)
+    if up is None or may_not_look(job) is not None:
+        return Drop(may_not_look(job) or "NO_UPSTREAM")
+    found = next_round(job.defined.join, up, parents, ends)
+    if isinstance(found, Blocked):
+        since = up.since if up.since is not None else found.since
+        until = deadline(job.defined.upstream_timeout, since, up, parents)
+        if until is None or now < until:
+            return _wait(job, up, found, since, until, instant)
+        found = timed_out(up, parents, until)
+    if isinstance(found, Settled):
+        return _write(job, replace(up, look_at=None, since=None, blocked_by=None), instant, "SETTLED")
+    return _make(job, up, found, now=instant)
+
+
+def may_not_look(job: Job) -> str | None:
+    """Why nothing is taken of the parents now; None where it may be."""
+    if job.upstream is None or job.cancelled:
+        return "NO_UPSTREAM"
+    if job.paused:
+        return "PAUSED"
+    return "ACTIVE" if job.runs else None
+
+
+def look_later(job: Job, *, now: float) -> Write | Drop:
+    """Of a job whose definition cannot be read: nobody knows what it depends on, until that is repaired."""
+    up = job.upstream
+    if up is None or up.look_at is None or up.look_at > now:
+        return Drop("NO_DEFINITION")
+    return _write(job, replace(up, look_at=int(now) + LOOK_EVERY), int(now), "NO_DEFINITION")
+
+
+def _wait(job: Job, up: Upstream, found: Blocked, since: int | None, until: int | None, now: int) -> Write | Drop:
+    look_at = now + (LOOK_SOON if found.soon else LOOK_EVERY)
+    if until is not None:
+        look_at = min(look_at, until)
+    if up.look_at is not None and now < up.look_at <= look_at and (up.blocked_by, up.since) == (found.by, since):
+        return Drop("BLOCKED")
+    return _write(job, replace(up, look_at=look_at, since=since, blocked_by=found.by), now, "BLOCKED")
+
+
+def _write(job: Job, up: Upstream, now: int, reason: str) -> Write | Drop:
+    if up == job.upstream:
+        return Drop(reason)
+    row = replace(job, upstream=up)
+    return Write(job=replace(row, attention_at=row.bound(now)), reason=reason)
+
+
+def _make(job: Job, up: Upstream, found: Round, *, now: int) -> Write:
+    """The run for these ends, or the one that says why there is none."""
+    definition = job.defined
+    taken = [
+        (dependency.job_id, number)
+        for dependency, number in zip(definition.depends_on, found.took, strict=False)
+        if number
+    ]
+    instant = now if found.instant is None else found.instant
+    if found.reason == TIMED_OUT:
+        taken.append((TIMED_OUT, instant))
+    slot = dependent_slot_id(instant, job.id, taken)
+    due_at = max(now, definition.schedule.at or 0)
+    run = ActiveRun(
+        state=RunState.WAITING,
+        attempt=0,
+        attempt_limit=1 + definition.retry.max_retries,
+        due_at=due_at,
+        took=found.took,
+    )
+    if found.reason is not None and definition.on_upstream_failure is not UpstreamFailure.RUN:
+        skips = definition.on_upstream_failure is UpstreamFailure.SKIP
+        verdict = Outcome.SKIPPED if skips else Outcome.PERMANENTLY_FAILED
+        run = replace(run, due_at=now, verdict=verdict, verdict_for=found.reason, manual=True)
+    row = replace(
+        with_run(job, slot, run),
+        upstream=replace(up, marks=found.marks, look_at=now, since=None, blocked_by=None),
+        wakes=0,
+    )
+    row = replace(row, attention_at=attention_no_later(row, now))
+    return Write(job=row, reason="UNBLOCKED", hints=(Due(slot, 1, run.due_at or now),))

@@ -1,0 +1,124 @@
+"""What a job needs to know of those it depends on: their ends, and whether more will come (docs/workflows.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from functions.domain.dependence import Dependency, On
+from functions.domain.ids import slot_instant
+from functions.domain.job import Job
+from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
+
+ABSORBED = 9_999_999_999
+"""Mark of a parent that runs once and of which nothing counts any more: a job with join `any` has run."""
+
+_MET = {
+    On.SUCCESS: (Outcome.COMPLETED,),
+    On.FAILURE: (Outcome.PERMANENTLY_FAILED,),
+    On.COMPLETION: (Outcome.COMPLETED, Outcome.PERMANENTLY_FAILED),
+}
+_UNMET = {
+    Outcome.COMPLETED: "UPSTREAM_SUCCEEDED",
+    Outcome.PERMANENTLY_FAILED: "UPSTREAM_FAILED",
+    Outcome.CANCELLED: "UPSTREAM_CANCELLED",
+    Outcome.SKIPPED: "UPSTREAM_SKIPPED",
+}
+CONDITION_FALSE, GONE, TIMED_OUT = "CONDITION_FALSE", "UPSTREAM_GONE", "UPSTREAM_TIMEOUT"
+
+UNMET = {
+    "UPSTREAM_SUCCEEDED": "A job that this one depends on has succeeded, and it was to fail.",
+    "UPSTREAM_FAILED": "A job that this one depends on has failed.",
+    "UPSTREAM_CANCELLED": "A job that this one depends on was cancelled.",
+    "UPSTREAM_SKIPPED": "A job that this one depends on was skipped.",
+    CONDITION_FALSE: "The condition on the result of a job that this one depends on is false.",
+    GONE: "A job that this one depends on is gone, or over, and never ran.",
+    TIMED_OUT: "Jobs that this one depends on did not end within upstreamTimeoutSeconds.",
+}
+"""Reasons of runs that end without an attempt because a dependency was not met, and what to say of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """What a dependency needs to know of a parent's row."""
+
+    ends: int = 0
+    last: LastRun | None = None
+    """The end numbered `ends`."""
+    over: bool = True
+    """No run of it will come, unless a caller asks for one."""
+    idle: bool = True
+    """Nothing of it runs, or is to run by its own schedule."""
+    once: bool = False
+    due: int | None = None
+    """The latest instant at which something of it is, or was, to begin: nobody waits for it in vain before."""
+    again: bool = False
+    """It would be over, but what runs above it may let it run again."""
+    waits: bool = False
+    """It waits for parents of its own, and not for ever."""
+
+
+def parent_of(row: Job | None) -> Parent:
+    if row is None:
+        return Parent()
+    ends = 0 if row.followed is None else row.followed.ends
+    return Parent(
+        ends=ends,
+        last=row.last_run if ends else None,
+        over=row.is_over,
+        idle=row.is_over or (row.next_slot is None and not row.runs),
+        once=row.followed is not None and row.followed.once,
+        due=None if row.paused else _due_of(row),
+        waits=_waits(row),
+    )
+
+
+def _due_of(row: Job) -> int | None:
+    dues = [_due_of_run(slot, run) for slot, run in row.runs.items()]
+    if row.next_due is not None:
+        dues.append(row.next_due)
+    return max(dues, default=None)
+
+
+def _due_of_run(slot: str, run: ActiveRun) -> int:
+    """Retries do not move it on; a first attempt that waits does: for its earliest start, or at its gate."""
+    first = run.state is RunState.WAITING and run.attempt == 0
+    return max(slot_instant(slot), (run.due_at or 0) if first else 0)
+
+
+def _waits(row: Job) -> bool:
+    up = row.upstream
+    return row.waits_for_parents and up is not None and up.since is not None and not row.runs and not row.paused
+
+
+def unmet(dependency: Dependency, end: LastRun, holds: Callable[[str], bool]) -> str | None:
+    """Why this end of the parent's run does not meet the dependency; None where it does.
+
+    `holds` tells whether an expression is true of the run's result.
+    """
+    if end.outcome not in _MET[dependency.on]:
+        return _UNMET[end.outcome]
+    return None if dependency.when is None or holds(dependency.when) else CONDITION_FALSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """The ends of the parents, as they are asked for: reads that most looks do not need."""
+
+    of: Callable[[int, int], LastRun | None]
+    """(index of the dependency, number) to the end; None where it was kept no longer."""
+    unmet: Callable[[int, LastRun], str | None]
+
+
+def is_done_with(parent: Parent, mark: int) -> bool:
+    """Whether nothing of the parent counts any more for who has this mark of it: another was enough, or its one run
+    came too late."""
+    return mark == ABSORBED or (parent.once and mark > parent.ends)
+
+
+def initial_marks(parents: Sequence[Parent]) -> tuple[int, ...]:
+    """The marks of a job that begins to depend on these: the last end of one that is over counts at once.
+
+    So does that of one which runs once and has, though it has not looked yet whether more is to come.
+    """
+    return tuple(max(0, one.ends - 1) if one.over or (one.once and one.idle) else one.ends for one in parents)

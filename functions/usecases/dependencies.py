@@ -1,0 +1,145 @@
+"""How a job comes to depend on others: they are followed first, then the edges are put, then their rows are read.
+
+In this order, whatever dies in between, no end is missed (docs/workflows.md): a parent that is followed counts its
+ends, one that has the edge tells of them, and what ended before the read is in the row that was read. What a crash
+leaves behind is a parent that counts ends nobody asks for, and an edge to a job that does not exist: both harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TypeVar
+
+from functions.domain.decision import Drop, Write, with_attention
+from functions.domain.definition import Definition
+from functions.domain.dependence import Dependency
+from functions.domain.errors import InvalidFieldError
+from functions.domain.following import followed_by
+from functions.domain.job import Job, Upstream
+from functions.domain.schedule import ScheduleType
+from functions.domain.upstream import Parent, initial_marks, parent_of
+from functions.usecases.services import Services
+from functions.usecases.writing import apply
+
+NONE_KNOWN: Mapping[str, Parent] = MappingProxyType({})
+
+T = TypeVar("T")
+
+
+def connected(services: Services, job: Job, *, now: float) -> Job:
+    """The row of a new job, with its parents followed where it has any: what is done last before the row is put.
+
+    Raises InvalidFieldError as `followed_parents` does.
+    """
+    definition = job.defined
+    if not definition.depends_on:
+        return job
+    upstream = begin(services, job.owner, job.id, definition, now=now)
+    return with_attention(replace(job, upstream=upstream), int(now))
+
+
+def begin(
+    services: Services,
+    owner: str,
+    child: str,
+    definition: Definition,
+    *,
+    now: float,
+    known: Mapping[str, Parent] = NONE_KNOWN,
+) -> Upstream:
+    """What a job that is about to be created knows of those it depends on. Raises as `followed_parents` does."""
+    parents = followed_parents(services, owner, child, definition.depends_on, known=known)
+    return Upstream(marks=initial_marks(parents), look_at=int(now), since=int(now))
+
+
+def followed_parents(
+    services: Services,
+    owner: str,
+    child: str,
+    dependencies: Sequence[Dependency],
+    *,
+    known: Mapping[str, Parent] = NONE_KNOWN,
+) -> list[Parent]:
+    """Follow each parent, put its edge to the child, and read it; in the order of the dependencies.
+
+    `known` are parents that the same request makes: only their edges are put. Raises InvalidFieldError, before
+    anything is written, for a parent that does not exist, or not for this owner.
+    """
+    given = [one.job_id for one in dependencies]
+    stored = must_exist(services, owner, child, dependencies, known=known)
+    _each(
+        services.parallel,
+        lambda one: _follow(services, one),
+        [one for one, row in stored.items() if row.followed is None],
+    )
+    services.dependents.add(child, given)
+    rows = services.jobs.get_rows(list(stored))
+    return [known[one] if one in known else parent_of(rows.get(one)) for one in given]
+
+
+def must_exist(
+    services: Services,
+    owner: str,
+    child: str,
+    dependencies: Sequence[Dependency],
+    *,
+    known: Mapping[str, Parent] = NONE_KNOWN,
+) -> dict[str, Job]:
+    """The rows of the parents that are not known, by id; raises InvalidFieldError for one that is none for the child.
+
+    A job of another owner reads like one that does not exist.
+    """
+    rows = services.jobs.get_rows([one.job_id for one in dependencies if one.job_id not in known])
+    for index, one in enumerate(dependencies):
+        field = f"dependsOn[{index}].jobId"
+        if one.job_id == child:
+            raise InvalidFieldError(field, f"{child}: a job cannot depend on itself.")
+        row = rows.get(one.job_id)
+        if one.job_id not in known and (row is None or row.deleted_at is not None or row.owner != owner):
+            raise InvalidFieldError(field, f"There is no job {one.job_id}.")
+    return rows
+
+
+def runs_once(definition: Definition | None, parents: Iterable[Parent]) -> bool:
+    """Whether a job with this definition, and these parents in the end, runs but once by itself."""
+    if definition is None:
+        return False
+    if definition.depends_on:
+        return all(parent.once for parent in parents)
+    return definition.schedule.type is ScheduleType.ONCE
+
+
+def _follow(services: Services, parent: str) -> None:
+    """Have the parent count its ends from now on."""
+    row = services.jobs.get(parent)
+    if row is None or row.followed is not None:
+        return
+    once = runs_once(row.definition, _parents_of(services, row))
+
+    def decide(row: Job, _: str) -> Write | Drop:
+        if row.followed is not None:
+            return Drop("FOLLOWED_ALREADY")
+        return Write(job=replace(row, followed=followed_by(row, once=once)), reason="FOLLOWED")
+
+    apply(services, row, decide)
+
+
+def _parents_of(services: Services, row: Job) -> list[Parent]:
+    if row.definition is None or not row.definition.depends_on:
+        return []
+    ids = [one.job_id for one in row.definition.depends_on]
+    rows = services.jobs.get_rows(ids)
+    return [parent_of(rows[one]) for one in ids if one in rows]
+
+
+def _each(parallel: int, do: Callable[[T], object], things: Sequence[T]) -> None:
+    if len(things) < 2 or parallel < 2:
+        for thing in things:
+            do(thing)
+        return
+    with ThreadPoolExecutor(max_workers=parallel) as pool:
+        for _ in pool.map(do, things):
+            pass

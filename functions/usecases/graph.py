@@ -1,0 +1,170 @@
+"""Look at the graph a job is part of: ask its parents for their ends, tell its dependents of its own.
+
+Both rest on rows alone (docs/workflows.md). Whoever ends a run sends a hint for it; where that is lost, attention
+brings it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from functions.domain.condition import holds
+from functions.domain.decision import Drop, Write
+from functions.domain.dependence import Join
+from functions.domain.errors import CorruptDefinitionError, GnomonError
+from functions.domain.following import all_told, telling_goes_on
+from functions.domain.job import Job
+from functions.domain.looks import decide_look, look_later, may_not_look
+from functions.domain.run import LastRun
+from functions.domain.upstream import Ends, Parent, parent_of, unmet
+from functions.usecases.ancestors import as_settled
+from functions.usecases.services import Engine, Executor
+from functions.usecases.writing import Applied, apply, send
+
+PAGE = 50
+"""Dependents that are read at a time."""
+TELLING_SECONDS = 15.0
+"""How long one message tells dependents; another goes on."""
+_FEW = 10
+"""Parents that are read at once without asking first the one that blocked before."""
+
+
+def look(executor: Executor, job: Job) -> str:
+    """Do what is due in the job's graph; returns what was done, for the log.
+
+    It asks first: what is settled by its own parents is so before its dependents look at it.
+    """
+    asked = None
+    if job.upstream is not None:
+        job, asked = _ask(executor, job)
+    told = _tell(executor, job)
+    return asked if asked not in (None, "ACTIVE", "PAUSED") else told or asked or "NO_GRAPH"
+
+
+# --- tell ---
+
+
+def _tell(executor: Executor, job: Job) -> str | None:
+    """Look at each dependent for the job's last end; None where all were."""
+    followed = job.followed
+    if followed is None or followed.ends <= followed.told:
+        return None
+    until = executor.clock.now() + TELLING_SECONDS
+    cursor = followed.cursor
+    while True:
+        children = executor.dependents.of(job.id, after=cursor, limit=PAGE)
+        failures = _look_at_all(executor, job.id, children)
+        if failures:
+            raise failures[0]
+        if len(children) < PAGE:
+            return _told(executor, job, followed.ends)
+        cursor = children[-1]
+        if executor.clock.now() >= until:
+            return _go_on(executor, job, followed.ends, cursor)
+
+
+def _look_at_all(executor: Executor, parent: str, children: Sequence[str]) -> list[GnomonError]:
+    """Look at each; returns what failed. A definition that cannot be read hinders no other."""
+
+    def one(child: str) -> GnomonError | None:
+        try:
+            _look_at(executor, parent, child)
+        except CorruptDefinitionError:
+            return None
+        except GnomonError as error:
+            return error
+        return None
+
+    if len(children) < 2 or executor.parallel < 2:
+        found = [one(child) for child in children]
+    else:
+        with ThreadPoolExecutor(max_workers=executor.parallel) as pool:
+            found = list(pool.map(one, children))
+    return [error for error in found if error is not None]
+
+
+def _look_at(executor: Executor, parent: str, child_id: str) -> None:
+    child = executor.jobs.get(child_id)
+    if child is None:
+        return  # being created: its own first look comes after this
+    if child.deleted_at is not None:
+        executor.dependents.remove(child_id, [parent])
+        return
+    _ask(executor, child)
+
+
+def _told(executor: Executor, job: Job, number: int) -> str:
+    apply(executor, job, lambda row, _: all_told(row, number, now=executor.clock.now()))
+    return "TOLD"
+
+
+def _go_on(executor: Executor, job: Job, number: int, cursor: str) -> str:
+    """Keep the place in the row, and have another message go on from there."""
+    done = apply(executor, job, lambda row, _: telling_goes_on(row, number, cursor, now=executor.clock.now()))
+    if isinstance(done, Applied):
+        send(executor, done.job, done.write.hints)
+    return "TELLING"
+
+
+# --- ask ---
+
+
+def _ask(executor: Executor, job: Job) -> tuple[Job, str]:
+    """Read the parents and decide what their ends mean for the job; returns its row after that."""
+
+    def decide(row: Job, _: str) -> Write | Drop:
+        now = executor.clock.now()
+        hindrance = may_not_look(row)
+        if hindrance is not None:
+            return Drop(hindrance)
+        if row.definition is None:
+            return look_later(row, now=now)
+        if _blocked_as_before(executor, row, now):
+            return Drop("BLOCKED")
+        ids = [dependency.job_id for dependency in row.defined.depends_on]
+        rows = executor.jobs.get_rows(ids)
+        parents = as_settled(executor, row, [parent_of(rows.get(one)) for one in ids], rows)
+        return decide_look(row, parents, _ends(executor, row, parents), now=now)
+
+    done = apply(executor, job, decide)
+    if isinstance(done, Drop):
+        return job, done.reason
+    send(executor, done.job, done.write.hints)
+    return done.job, done.write.reason
+
+
+def _blocked_as_before(executor: Executor, row: Job, now: float) -> bool:
+    """Whether one of many parents, which blocked at the last look, still does: then the others need no read.
+
+    Only where all are needed: with join `any` each of the others may be the one.
+    """
+    up, dependencies = row.upstream, row.defined.depends_on
+    if up is None or up.blocked_by is None or up.look_at is None or up.look_at <= now or up.since is None:
+        return False
+    if row.defined.join is Join.ANY or len(dependencies) <= _FEW or up.blocked_by >= len(dependencies):
+        return False
+    blocker = parent_of(executor.jobs.get(dependencies[up.blocked_by].job_id, with_definition=False))
+    return not blocker.over and blocker.ends <= up.marks[up.blocked_by]
+
+
+def _ends(executor: Executor, job: Job, parents: Sequence[Parent]) -> Ends:
+    dependencies = job.defined.depends_on
+
+    def of(index: int, number: int) -> LastRun | None:
+        parent = parents[index]
+        return parent.last if number == parent.ends else executor.history.end(dependencies[index].job_id, number)
+
+    def why_unmet(index: int, end: LastRun) -> str | None:
+        dependency = dependencies[index]
+        return unmet(dependency, end, lambda when: holds(when, result_of(executor, dependency.job_id, end)))
+
+    return Ends(of=of, unmet=why_unmet)
+
+
+def result_of(engine: Engine, job_id: str, end: LastRun) -> str | None:
+    """The result of the run that ended so, as JSON text; None for none, or where history has it no longer."""
+    if end.ended_by is not None:
+        return end.result
+    execution = engine.history.get(job_id, end.slot_id, end.attempt)
+    return None if execution is None else execution.result

@@ -1,0 +1,72 @@
+"""What callers do to a workflow: each of its jobs is cancelled or retried as it would be alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from functions.domain.caller import Caller
+from functions.domain.errors import ConflictError, NotFoundError
+from functions.domain.job import Job
+from functions.domain.workflow import cancel_order
+from functions.usecases.actions import cancel_job, retry_job
+from functions.usecases.jobs import IdempotencyKey
+from functions.usecases.services import Services
+from functions.usecases.workflow_reading import Seen, read_workflow
+
+_PARALLEL = 8
+
+
+def cancel_workflow(services: Services, caller: Caller, workflow_id: str) -> Seen:
+    """Cancel what is left of each job, children before their parents: so they are cancelled, and not skipped.
+
+    Raises NotFoundError, ForbiddenError, and ConflictError where nothing is left to cancel and nothing was cancelled.
+    """
+    seen = read_workflow(services, caller, workflow_id)
+    caller.must_change(seen.workflow.owner)
+    ids = {member.name: member.job_id for member in seen.members if member.job is not None}
+    cancelled: list[Job] = []
+
+    def cancel(name: str) -> Job | None:
+        try:
+            return cancel_job(services, caller, ids[name]) if name in ids else None
+        except (ConflictError, NotFoundError):
+            return None  # it has ended, or was deleted
+
+    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
+        for group in cancel_order(seen.members):
+            cancelled += [job for job in pool.map(cancel, group) if job is not None]
+    if not cancelled:
+        raise ConflictError("No job of the workflow has anything left to cancel.")
+    return read_workflow(services, caller, workflow_id)
+
+
+def retry_workflow(services: Services, caller: Caller, workflow_id: str, *, key: IdempotencyKey | None = None) -> Seen:
+    """Retry each job whose own attempts failed for good; those after them run again as their parents end anew.
+
+    With a key the same request again retries no job twice, and none that failed since. Raises NotFoundError,
+    ForbiddenError, and ConflictError where no job failed.
+    """
+    seen = read_workflow(services, caller, workflow_id)
+    caller.must_change(seen.workflow.owner)
+    failed: Sequence[str] = [member.job_id for member in seen.members if member.can_be_retried]
+    if key is not None:
+        claim = services.idempotency.claim(
+            key.scope, key.key, body_hash=key.body_hash, ids=failed, now=services.clock.now()
+        )
+        failed = claim.ids
+
+    def retry(job_id: str) -> Job | None:
+        own = None if key is None else IdempotencyKey(f"{key.scope} {job_id}", key.key, key.body_hash)
+        try:
+            return retry_job(services, caller, job_id, key=own)
+        except (ConflictError, NotFoundError):
+            return None  # somebody else retried it, or it was cancelled or deleted
+
+    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
+        retried = [job for job in pool.map(retry, failed) if job is not None]
+    if not retried:
+        if key is not None:
+            services.idempotency.release(key.scope, key.key, claim)
+        raise ConflictError("No job of the workflow has failed with an attempt of its own: there is nothing to retry.")
+    return read_workflow(services, caller, workflow_id)

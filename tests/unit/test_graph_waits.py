@@ -1,0 +1,357 @@
+"""Jobs that depend on others: how long they wait, what a retry above them means, and that no crash forgets one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from functions.domain.errors import UnavailableError
+from functions.domain.hint import LOOK_SLOT, Hint
+from functions.domain.looks import LOOK_EVERY
+from functions.usecases.actions import cancel_job, execute_job, pause_job, resume_job, retry_job
+from functions.usecases.graph import TELLING_SECONDS
+from tests.driver import SCHEDULER, Driver
+from tests.factories import NOW
+from tests.fakes import World
+from tests.faults import Faults
+from tests.graphs import DAY, Graph
+
+COMPLETED = ("COMPLETED", None)
+EVERY = {"type": "interval", "everySeconds": 60}
+MONTH = 30 * DAY
+
+
+def at(seconds: float) -> dict[str, Any]:
+    return {"type": "once", "at": datetime.fromtimestamp(NOW + seconds, UTC).isoformat()}
+
+
+def retry(graph: Graph, name: str) -> None:
+    retry_job(graph.driver.services, SCHEDULER, graph.ids[name], delay_seconds=0)
+
+
+def look_at(graph: Graph, name: str) -> None:
+    graph.driver.deliver_hint(Hint(graph.ids[name], LOOK_SLOT, 0))
+
+
+# --- a wait is bounded ---
+
+
+@pytest.mark.parametrize("timeout", [None, 600])
+def test_a_wait_is_over_after_its_time(timeout: int | None) -> None:
+    graph = Graph()
+    graph.job("a", enabled=False)
+    graph.job("b", "a", upstreamTimeoutSeconds=timeout)
+    until = timeout or 7 * DAY
+    graph.run_to(until - 5)
+    assert graph.status("b") == ["BLOCKED"]
+    graph.run_to(until + 130)
+    assert graph.outcomes("b") == [("SKIPPED", "UPSTREAM_TIMEOUT")]
+
+
+def test_a_wait_costs_a_look_an_hour() -> None:
+    graph = Graph()
+    graph.job("a", enabled=False)
+    graph.job("b", "a")
+    graph.run(DAY)
+    assert 22 <= sum(handled.reason == "BLOCKED" for handled in graph.driver.handled) <= 26
+
+
+def test_what_comes_after_its_time_starts_nothing_but_its_retry_does() -> None:
+    graph = Graph()
+    graph.job("a", enabled=False)
+    graph.job("b", "a", upstreamTimeoutSeconds=600)
+    graph.run(900)
+    graph.fails = {"a"}
+    resume_job(graph.driver.services, SCHEDULER, graph.ids["a"])
+    graph.run()
+    assert graph.outcomes("b") == [("SKIPPED", "UPSTREAM_TIMEOUT")]
+    assert graph.status("b") == ["SKIPPED"]
+    graph.fails = set()
+    retry(graph, "a")
+    graph.run()
+    assert graph.outcomes("b")[1:] == [COMPLETED]
+
+
+def test_a_parent_far_ahead_is_waited_for() -> None:
+    graph = Graph()
+    graph.job("a", schedule=at(MONTH))
+    graph.job("b", "a")
+    graph.job("c", "b")
+    graph.leap_to(8 * DAY)
+    graph.run(5_000)
+    graph.leap_to(MONTH - 60)
+    graph.run_to(MONTH + 60)
+    assert graph.outcomes("b") == [COMPLETED]
+    assert graph.outcomes("c") == [COMPLETED]
+
+
+def test_a_parent_far_ahead_may_take_its_time() -> None:
+    """While it runs nothing of it is due any more; nor has it been waited for in vain."""
+    graph = Graph()
+    graph.job(
+        "a",
+        schedule=at(MONTH),
+        retryConfig={"maxRetries": 3, "initialDelaySeconds": 3_000, "maxDelaySeconds": 3_000, "jitter": 0},
+    )
+    graph.job("b", "a")
+    graph.retries["a"] = 2
+    graph.leap_to(MONTH - 60)
+    for minute in range(0, 100, 10):
+        graph.run_to(MONTH + 60 * minute)
+        look_at(graph, "b")
+        assert graph.status("b") == ["BLOCKED"]
+    graph.run_to(MONTH + 7_000)
+    assert graph.outcomes("b") == [COMPLETED]
+
+
+def test_those_after_a_parent_that_waits_are_not_over_before_it_is() -> None:
+    graph = Graph()
+    graph.job("a", enabled=False)
+    graph.job("b", "a", upstreamTimeoutSeconds=DAY)
+    graph.job("c", "b", upstreamTimeoutSeconds=3_600)
+    graph.run_to(DAY - 60)
+    assert graph.status("b", "c") == ["BLOCKED", "BLOCKED"]
+    graph.run_to(DAY + 4_000)
+    assert graph.outcomes("b") == [("SKIPPED", "UPSTREAM_TIMEOUT")]
+    assert graph.outcomes("c") == [("SKIPPED", "UPSTREAM_SKIPPED")]
+
+
+def test_a_round_that_has_begun_is_bounded_one_that_has_not_is_not() -> None:
+    graph = Graph()
+    graph.job("a", schedule={"type": "interval", "everySeconds": 40 * DAY})
+    graph.job("b", schedule={"type": "interval", "everySeconds": 40 * DAY})
+    graph.job("c", "a", "b", upstreamTimeoutSeconds=7_200)
+    graph.leap_to(40 * DAY - 60)
+    graph.run_to(40 * DAY + 60)
+    pause_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+    assert graph.outcomes("c") == [COMPLETED]
+    graph.leap_to(80 * DAY - 60)
+    graph.run_to(80 * DAY + 7_000)
+    assert graph.status("c") == ["BLOCKED"]
+    graph.run_to(80 * DAY + 7_500)
+    assert graph.outcomes("c")[1:] == [("SKIPPED", "UPSTREAM_TIMEOUT")]
+
+
+def test_an_earliest_start_is_waited_for_after_the_parents() -> None:
+    graph = Graph()
+    graph.job("a")
+    graph.job("b", "a", schedule=at(3_600))
+    graph.run_to(3_590)
+    assert graph.calls == {"a": 1}
+    assert graph.status("b") == ["SCHEDULED"]
+    graph.run_to(3_605)
+    assert graph.outcomes("b") == [COMPLETED]
+
+
+# --- retry from what failed ---
+
+
+def test_a_chain_goes_on_from_where_it_failed() -> None:
+    graph = Graph()
+    graph.job("a")
+    graph.job("b", "a")
+    graph.job("c", "b")
+    graph.job("d", "c")
+    graph.fails = {"b"}
+    graph.run()
+    assert graph.status(*"abcd") == ["COMPLETED", "FAILED", "SKIPPED", "SKIPPED"]
+    graph.fails = set()
+    retry(graph, "b")
+    graph.run()
+    assert graph.status(*"abcd") == ["COMPLETED"] * 4
+    assert graph.calls == {"a": 1, "b": 2, "c": 1, "d": 1}
+    assert graph.at_rest(*"abcd")
+
+
+def test_a_join_goes_on_when_all_that_failed_have_been_retried() -> None:
+    graph = Graph()
+    for name in "abc":
+        graph.job(name)
+    graph.job("d", *"abc")
+    graph.fails = {"a", "b"}
+    graph.run()
+    assert graph.outcomes("d") == [("SKIPPED", "UPSTREAM_FAILED")]
+    graph.fails = set()
+    retry(graph, "a")
+    retry(graph, "b")
+    graph.run()
+    assert graph.outcomes("d")[1:] == [COMPLETED]
+
+
+def test_a_join_waits_for_the_longer_branch_below_what_is_retried() -> None:
+    """`d` sees that `b` has come again while `f` still stands as it was: it will come, too."""
+    graph = Graph()
+    graph.job("a")
+    graph.job("b", "a")
+    graph.job("e", "a")
+    graph.job("f", "e")
+    graph.job("d", "b", "f", onUpstreamFailure="fail")
+    graph.job("any", ("b", "failure"), "f", join="any")
+    graph.fails = {"a"}
+    graph.run()
+    assert graph.outcomes("d") == [("FAILED", "UPSTREAM_SKIPPED")]
+    graph.fails = set()
+    retry(graph, "a")
+    graph.run()
+    assert graph.outcomes("d")[1:] == [COMPLETED]
+    assert graph.outcomes("any")[1:] == [COMPLETED]
+    assert graph.at_rest(*"abefd", "any")
+
+
+def test_a_retry_of_a_run_that_was_never_attempted_is_an_attempt() -> None:
+    graph = Graph()
+    graph.job("a")
+    graph.job("b", "a", onUpstreamFailure="fail")
+    graph.fails = {"a"}
+    graph.run()
+    retry(graph, "b")
+    graph.run()
+    assert graph.calls == {"a": 1, "b": 1}
+    assert graph.status("b") == ["COMPLETED"]
+    assert graph.at_rest("b")
+
+
+# --- pause, cancel and runs by hand of a child ---
+
+
+def test_a_child_that_was_paused_takes_up_what_it_missed() -> None:
+    graph = Graph()
+    graph.job("a")
+    graph.job("b", "a", enabled=False)
+    graph.run()
+    assert graph.status("b") == ["PAUSED"]
+    assert graph.at_rest("b")
+    resume_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+    graph.run(5)
+    assert graph.outcomes("b") == [COMPLETED]
+
+
+def test_a_pause_holds_a_run_that_was_made_but_not_its_end() -> None:
+    graph = Graph()
+    graph.job("a")
+    graph.job("b", "a", schedule=at(100))
+    graph.run(50)
+    pause_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+    graph.run()
+    assert graph.calls == {"a": 1}
+    resume_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+    graph.run(5)
+    assert graph.status("b") == ["COMPLETED"]
+    assert graph.at_rest("b")
+
+
+def test_a_run_by_hand_is_no_run_for_the_parents() -> None:
+    graph = Graph()
+    graph.job("a", schedule=at(100))
+    graph.job("b", "a")
+    execute_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+    graph.run(50)
+    assert graph.status("b") == ["BLOCKED"]
+    graph.run(100)
+    assert graph.calls == {"a": 1, "b": 2}
+
+
+def test_a_cancel_in_between_ends_the_rest() -> None:
+    graph = Graph()
+    graph.job("a")
+    graph.job("b", "a", schedule=at(100))
+    graph.job("c", "b", onUpstreamFailure="fail")
+    graph.run(50)
+    cancel_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+    graph.run(50)
+    assert graph.outcomes("c") == [("FAILED", "UPSTREAM_CANCELLED")]
+    assert graph.row("b").followed.ends == 1
+
+
+# --- what dies, fails, or takes long ---
+
+
+@pytest.mark.parametrize("kind", ["crash_before", "crash_after", "lose_answer"])
+def test_a_diamond_survives_a_crash_at_every_step(kind: str) -> None:
+    for number in range(1, 60):
+        faults = Faults()
+        graph = Graph(Driver(World(faults=faults)))
+        for name, parents in {"a": "", "b": "a", "c": "a", "d": "bc"}.items():
+            graph.job(name, *parents, **({} if parents else {"schedule": at(10)}))
+        faults.inject(**{kind: number})
+        graph.run(1_300)
+        assert [graph.runs(name) for name in "abcd"] == [1] * 4, (kind, number)
+        assert graph.status(*"abcd") == ["COMPLETED"] * 4, (kind, number)
+        assert graph.at_rest(*"abcd"), (kind, number)
+        if faults.count < number:
+            return
+    raise AssertionError("more steps than were thought")
+
+
+def test_many_dependents_are_told_in_parts() -> None:
+    graph = Graph()
+    graph.job("a")
+    for number in range(130):
+        graph.job(f"c{number}", "a")
+    of, slow = graph.world.dependents.of, graph.world.clock
+
+    def slowly(parent: str, **page: Any) -> Any:
+        slow.advance(TELLING_SECONDS + 1)
+        return of(parent, **page)
+
+    graph.world.dependents.of = slowly  # type: ignore[method-assign]
+    graph.run(300)
+    reasons = [handled.reason for handled in graph.driver.handled]
+    assert reasons.count("TELLING") == 2
+    assert all(graph.calls[f"c{number}"] == 1 for number in range(130))
+    assert graph.at_rest("a")
+
+
+def test_another_end_begins_the_telling_anew() -> None:
+    graph = Graph()
+    graph.job("a", schedule=EVERY)
+    for number in range(60):
+        graph.job(f"c{number}", "a")
+    ids = sorted(graph.ids[f"c{number}"] for number in range(60))
+    of = graph.world.dependents.of
+
+    def interrupted(parent: str, *, after: str | None, limit: int) -> Any:
+        found = of(parent, after=after, limit=limit)
+        if after is None:
+            graph.world.clock.advance(TELLING_SECONDS + 1)
+        return found
+
+    graph.world.dependents.of = interrupted  # type: ignore[method-assign]
+    graph.run(60 * 10 + 45)
+    assert graph.row("a").followed.told >= 9
+    assert all(graph.driver.row(one).upstream.marks[0] >= 9 for one in ids)
+
+
+def test_one_dependent_that_fails_hinders_no_other_and_is_told_again() -> None:
+    graph = Graph()
+    graph.job("a")
+    for number in range(5):
+        graph.job(f"c{number}", "a")
+    get, broken = graph.world.jobs.get, {graph.ids["c2"]}
+
+    def fails(job_id: str, **how: Any) -> Any:
+        if job_id in broken and graph.world.clock.now() > NOW + 5:
+            raise UnavailableError
+        return get(job_id, **how)
+
+    graph.world.jobs.get = fails  # type: ignore[method-assign]
+    graph.run(30)
+    assert [graph.calls[f"c{number}"] for number in range(5)] == [1, 1, 0, 1, 1]
+    assert graph.row("a").followed.told == 0
+    broken.clear()
+    graph.run(200)
+    assert graph.calls["c2"] == 1
+
+
+def test_a_child_whose_definition_cannot_be_read_is_looked_at_now_and_then() -> None:
+    graph = Graph()
+    graph.job("a")
+    graph.job("b", "a")
+    graph.job("c", "a")
+    graph.world.jobs.lose_definition(graph.ids["b"])
+    graph.run(2 * LOOK_EVERY)
+    assert graph.status("b", "c") == ["BLOCKED", "COMPLETED"]
+    assert sum(handled.reason == "NO_DEFINITION" for handled in graph.driver.handled) < 6
+    assert not graph.driver.dead_messages
