@@ -884,7 +884,7 @@ MUTANTS: list[Mutant] = [
     m(
         "outcome by the last run",
         "an end is told as the row's last run says, not as its own history row",
-        ("domain/events.py", "    if row is not None:\n        outcome", "    if row is None:\n        outcome"),
+        ("domain/events.py", "    if row is not None:\n        code", "    if row is None:\n        code"),
     ),
     # --- the state machine ---
     m(
