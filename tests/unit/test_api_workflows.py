@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api_client import Api, machine, make_body, user
-from tests.factories import NOW, new_id
+from tests.factories import JOB_ID, NOW, new_id
 from tests.workflows import NEVER, PATH, TARGET, Played, diamond, job, workflow
 
 KEY = {"idempotency-key": "k1"}
@@ -209,7 +209,7 @@ def test_who_may_do_what() -> None:
     assert played.api.post(f"{path}/cancel", claims=root).status == 200
 
 
-@pytest.mark.parametrize("path", [f"{PATH}/{new_id()}", f"{PATH}/x", f"{PATH}/{new_id()}/cancel"])
+@pytest.mark.parametrize("path", [f"{PATH}/{JOB_ID}", f"{PATH}/x", f"{PATH}/{JOB_ID}/cancel"])
 def test_there_is_no_such_workflow(path: str) -> None:
     api = Api()
     assert (api.post(path) if path.endswith("cancel") else api.get(path)).status == 404
@@ -261,8 +261,8 @@ def test_the_critical_path_is_the_chain_that_took_the_time() -> None:
     path = played.create(diamond())
     played.run(400)
     spans = played.seen(path)["criticalPath"]
-    assert [span["name"] for span in spans][0] == "a"
-    assert [span["name"] for span in spans][-1] == "d"
+    assert spans[0]["name"] == "a"
+    assert spans[-1]["name"] == "d"
     whole = sum(span["seconds"] for span in spans)
     ended = max(row.last_run.ended_at for row in played.world.jobs.rows.values() if row.last_run)
     assert whole == ended - NOW
