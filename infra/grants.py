@@ -92,6 +92,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
     "poll": (
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
         Grant("ReadWorker", ("dynamodb:GetItem",), ("table:coordination",)),
         Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),

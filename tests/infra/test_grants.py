@@ -59,7 +59,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         **TABLE_KEY,
         **SCHEDULING,
         "dynamodb:Query": {f"{JOBS}/index/waiting", COORDINATION},
-        "dynamodb:GetItem": {JOBS, COORDINATION},
+        "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:UpdateItem": {JOBS, COORDINATION},
         "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
         "dynamodb:DeleteItem": {COORDINATION},
