@@ -11,7 +11,7 @@ from tests.faults import Crash
 from tests.unit.test_state_row import Story
 
 PAGE = Path(__file__).parents[2] / "docs" / "job-lifecycle.md"
-RARE = 4
+RARE = 10
 """Transitions that so few lives may miss: each takes a quarantine, or a change at the right moment."""
 
 
