@@ -18,6 +18,8 @@ from functions.domain.upstream import TIMED_OUT, Ends, Parent
 
 LOOK_EVERY = 3_600
 """Seconds between two looks at parents that nobody asked for: what a lost message costs at most."""
+LOOK_SOON = 300
+"""The same where no message is sent: what runs above a parent comes to its end without another run of it."""
 
 
 def decide_look(job: Job, parents: Sequence[Parent], ends: Ends, *, now: float) -> Write | Drop:
@@ -30,7 +32,7 @@ def decide_look(job: Job, parents: Sequence[Parent], ends: Ends, *, now: float) 
         since = up.since if up.since is not None else found.since
         until = deadline(job.defined.upstream_timeout, since, up, parents)
         if until is None or now < until:
-            return _wait(job, up, found.by, since, until, instant)
+            return _wait(job, up, found, since, until, instant)
         found = timed_out(up, parents, until)
     if isinstance(found, Settled):
         return _write(job, replace(up, look_at=None, since=None, blocked_by=None), instant, "SETTLED")
@@ -54,11 +56,13 @@ def look_later(job: Job, *, now: float) -> Write | Drop:
     return _write(job, replace(up, look_at=int(now) + LOOK_EVERY), int(now), "NO_DEFINITION")
 
 
-def _wait(job: Job, up: Upstream, by: int, since: int | None, until: int | None, now: int) -> Write | Drop:
-    look_at = now + LOOK_EVERY if until is None else min(now + LOOK_EVERY, until)
-    if up.look_at is not None and now < up.look_at <= look_at and (up.blocked_by, up.since) == (by, since):
+def _wait(job: Job, up: Upstream, found: Blocked, since: int | None, until: int | None, now: int) -> Write | Drop:
+    look_at = now + (LOOK_SOON if found.soon else LOOK_EVERY)
+    if until is not None:
+        look_at = min(look_at, until)
+    if up.look_at is not None and now < up.look_at <= look_at and (up.blocked_by, up.since) == (found.by, since):
         return Drop("BLOCKED")
-    return _write(job, replace(up, look_at=look_at, since=since, blocked_by=by), now, "BLOCKED")
+    return _write(job, replace(up, look_at=look_at, since=since, blocked_by=found.by), now, "BLOCKED")
 
 
 def _write(job: Job, up: Upstream, now: int, reason: str) -> Write | Drop:

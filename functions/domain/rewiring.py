@@ -38,7 +38,9 @@ def rewired(job: Job, row: Job, definition: Definition, parents: Mapping[str, Pa
     upstream = Upstream(marks=marks, look_at=now, since=now)
     if old is not None:
         blocker = (index for index, one in enumerate(ids) if one in places and places[one] == old.blocked_by)
-        upstream = replace(upstream, since=old.since, blocked_by=next(blocker, None))
+        # One that is added may be waited for from now on; and what it ended last is taken for a run of its own slot.
+        since = old.since if all(one in known for one in ids) else now
+        upstream = replace(upstream, since=since, blocked_by=next(blocker, None))
     row = replace(row, upstream=upstream)
     return _with_places(row, [places.get(one) for one in ids])
 

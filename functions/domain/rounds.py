@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functions.domain.dependence import Join
 from functions.domain.job import Upstream
 from functions.domain.run import LastRun
-from functions.domain.upstream import ABSORBED, GONE, TIMED_OUT, Ends, Parent
+from functions.domain.upstream import ABSORBED, GONE, TIMED_OUT, Ends, Parent, is_done_with
 
 ENDS_LOOKED_AT = 100
 """Ends of one parent that join `any` looks at, the newest: of those before none met the condition then."""
@@ -36,6 +36,8 @@ class Blocked:
     """Index of the dependency whose parent is waited for."""
     since: int | None = None
     """When the round began that is not complete."""
+    soon: bool = False
+    """Nobody tells when the wait is over."""
 
 
 class Settled:
@@ -59,7 +61,7 @@ def _of_one(up: Upstream, parent: Parent, ends: Ends) -> Found:
     number = _oldest(up.marks[0] + 1, parent.ends, ends)
     end = None if number is None else ends.of(0, number)
     if number is None or end is None:
-        return _nothing_new(up, [parent])
+        return _nothing_new(up, [parent]) or _latest(up, [parent], ends)
     return Round((number,), (number,), _instant(up, [end]), ends.unmet(0, end))
 
 
@@ -81,34 +83,40 @@ def _oldest(first: int, last: int, ends: Ends) -> int | None:
     return last
 
 
-def _nothing_new(up: Upstream, parents: Sequence[Parent]) -> Found:
+def _nothing_new(up: Upstream, parents: Sequence[Parent]) -> Blocked | Settled | None:
+    """None where all parents are over, and the job has not been judged by the last end of each."""
     for index, parent in enumerate(parents):
         if not _is_over(parent, up.marks[index]):
             return Blocked(index)
-    return Settled() if up.since is None else Round((), up.marks, None, GONE)
+    return Settled() if up.since is None else None
 
 
 def _is_over(parent: Parent, mark: int) -> bool:
-    return parent.over or mark == ABSORBED
+    return parent.over or is_done_with(parent, mark)
 
 
 def _of_all(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
     """The latest of each, once each has a new one or is over."""
     new = [parent.ends > mark for parent, mark in zip(parents, up.marks, strict=True)]
     if not any(new):
-        return _nothing_new(up, parents)
-    latest = [parent.last for parent in parents]
+        return _nothing_new(up, parents) or _latest(up, parents, ends)
     for index, parent in enumerate(parents):
-        if not new[index] and not parent.over:
-            return Blocked(index, min(end.ended_at for end, is_new in zip(latest, new, strict=True) if end and is_new))
-    reasons = (GONE if end is None else ends.unmet(index, end) for index, end in enumerate(latest))
-    return _latest(up, parents, next((reason for reason in reasons if reason is not None), None))
+        if not new[index] and not _is_over(parent, up.marks[index]):
+            began = [one.last.ended_at for one, is_new in zip(parents, new, strict=True) if is_new and one.last]
+            return Blocked(index, min(began, default=None), parent.again)
+    return _latest(up, parents, ends)
 
 
-def _latest(up: Upstream, parents: Sequence[Parent], reason: str | None) -> Round:
+def _latest(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Round:
+    """All meet their condition, or the first that does not says why."""
+    reasons = (GONE if one.last is None else ends.unmet(index, one.last) for index, one in enumerate(parents))
+    return _round(up, parents, next((reason for reason in reasons if reason is not None), None))
+
+
+def _round(up: Upstream, parents: Sequence[Parent], reason: str | None) -> Round:
     marks = tuple(max(parent.ends, mark) for parent, mark in zip(parents, up.marks, strict=True))
-    instant = _instant(up, [parent.last for parent in parents if parent.last is not None])
-    return Round(_took(up, parents), marks, instant, reason)
+    taken = [parent.last for parent in parents if parent.last is not None]
+    return Round(_took(up, parents), marks, _instant(up, taken) if taken else None, reason)
 
 
 def _took(up: Upstream, parents: Sequence[Parent]) -> tuple[int, ...]:
@@ -123,8 +131,8 @@ def _instant(up: Upstream, taken: Iterable[LastRun]) -> int:
 
 def _of_any(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
     """The first new end that meets its condition. Then parents that run once have had their turn, all of them."""
-    found: list[tuple[LastRun, str]] = []
-    new = [False] * len(parents)
+    reasons: dict[int, str] = {}
+    began: list[int] = []
     for index, (parent, mark) in enumerate(zip(parents, up.marks, strict=True)):
         for number in range(max(mark, parent.ends - ENDS_LOOKED_AT) + 1, parent.ends + 1):
             end = ends.of(index, number)
@@ -133,14 +141,24 @@ def _of_any(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
             reason = ends.unmet(index, end)
             if reason is None:
                 return _first(up, parents, index, number, end)
-            found.append((end, reason))
-            new[index] = True
-    if not found:
-        return _nothing_new(up, parents)
+            reasons[index] = reason
+            began.append(end.ended_at)
+    if not reasons:
+        return _nothing_new(up, parents) or _any_of_the_latest(up, parents, ends)
     for index, parent in enumerate(parents):
-        if not new[index] and not _is_over(parent, up.marks[index]):
-            return Blocked(index, min(end.ended_at for end, _ in found))
-    return _latest(up, parents, found[0][1])
+        if index not in reasons and not _is_over(parent, up.marks[index]):
+            return Blocked(index, min(began), parent.again)
+    return _round(up, parents, min(reasons.items())[1])
+
+
+def _any_of_the_latest(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Round:
+    """All parents were over before the job looked at them for the first time."""
+    reasons = []
+    for index, parent in enumerate(parents):
+        reasons.append(GONE if parent.last is None else ends.unmet(index, parent.last))
+        if parent.last is not None and reasons[-1] is None:
+            return _first(up, parents, index, parent.ends, parent.last)
+    return _round(up, parents, reasons[0])
 
 
 def _first(up: Upstream, parents: Sequence[Parent], index: int, number: int, end: LastRun) -> Round:

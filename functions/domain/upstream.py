@@ -47,9 +47,13 @@ class Parent:
     """The end numbered `ends`."""
     over: bool = True
     """No run of it will come, unless a caller asks for one."""
+    idle: bool = True
+    """Nothing of it runs, or is to run by its own schedule."""
     once: bool = False
     due: int | None = None
     """The latest instant at which something of it is, or was, to begin: nobody waits for it in vain before."""
+    again: bool = False
+    """It would be over, but what runs above it may let it run again."""
     waits: bool = False
     """It waits for parents of its own, and not for ever."""
 
@@ -62,6 +66,7 @@ def parent_of(row: Job | None) -> Parent:
         ends=ends,
         last=row.last_run if ends else None,
         over=row.is_over,
+        idle=row.is_over or (row.next_slot is None and not row.runs),
         once=row.followed is not None and row.followed.once,
         due=None if row.paused else _due_of(row),
         waits=_waits(row),
@@ -105,6 +110,15 @@ class Ends:
     unmet: Callable[[int, LastRun], str | None]
 
 
+def is_done_with(parent: Parent, mark: int) -> bool:
+    """Whether nothing of the parent counts any more for who has this mark of it: another was enough, or its one run
+    came too late."""
+    return mark == ABSORBED or (parent.once and mark > parent.ends)
+
+
 def initial_marks(parents: Sequence[Parent]) -> tuple[int, ...]:
-    """The marks of a job that begins to depend on these: the last end of one that is over counts at once."""
-    return tuple(max(0, parent.ends - 1) if parent.over else parent.ends for parent in parents)
+    """The marks of a job that begins to depend on these: the last end of one that is over counts at once.
+
+    So does that of one which runs once and has, though it has not looked yet whether more is to come.
+    """
+    return tuple(max(0, one.ends - 1) if one.over or (one.once and one.idle) else one.ends for one in parents)

@@ -24,8 +24,6 @@ from functions.domain.upstream import Parent, initial_marks, parent_of
 from functions.usecases.services import Services
 from functions.usecases.writing import apply
 
-_PARALLEL = 16
-"""Parents that are flagged at the same time, a write each."""
 NONE_KNOWN: Mapping[str, Parent] = MappingProxyType({})
 
 T = TypeVar("T")
@@ -72,7 +70,11 @@ def followed_parents(
     """
     given = [one.job_id for one in dependencies]
     stored = must_exist(services, owner, child, dependencies, known=known)
-    _each(lambda one: _follow(services, one), [one for one, row in stored.items() if row.followed is None])
+    _each(
+        services.parallel,
+        lambda one: _follow(services, one),
+        [one for one, row in stored.items() if row.followed is None],
+    )
     services.dependents.add(child, given)
     rows = services.jobs.get_rows(list(stored))
     return [known[one] if one in known else parent_of(rows.get(one)) for one in given]
@@ -133,11 +135,11 @@ def _parents_of(services: Services, row: Job) -> list[Parent]:
     return [parent_of(rows[one]) for one in ids if one in rows]
 
 
-def _each(do: Callable[[T], object], things: Sequence[T]) -> None:
-    if len(things) < 2:
+def _each(parallel: int, do: Callable[[T], object], things: Sequence[T]) -> None:
+    if len(things) < 2 or parallel < 2:
         for thing in things:
             do(thing)
         return
-    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
+    with ThreadPoolExecutor(max_workers=parallel) as pool:
         for _ in pool.map(do, things):
             pass

@@ -191,12 +191,13 @@ def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job
     Returns the row as this write left it; `job` where the run was no longer there.
     """
     ended = apply(engine, job, lambda row, _: decide_end(row, execution, fence=fence, now=engine.clock.now()))
-    return job if isinstance(ended, Drop) else _ended(engine, ended)
+    return job if isinstance(ended, Drop) else _ended(engine, ended, execution)
 
 
-def _ended(engine: Engine, ended: Applied) -> Job:
+def _ended(engine: Engine, ended: Applied, execution: Execution) -> Job:
     send(engine, ended.job, ended.write.hints)
     concurrency.after_write(engine, ended)
+    engine.ended(execution)
     return ended.job
 
 
@@ -225,5 +226,5 @@ def _end_lean(engine: Engine, job: Job, execution: Execution) -> bool:
         return False
     if isinstance(ended, Drop):
         return False
-    _ended(engine, ended)
+    _ended(engine, ended, execution)
     return True

@@ -1,6 +1,7 @@
 """`python -m tests.simulation --seeds 500`; `--seed N` replays one story, `--only a,b` leaves out all else.
 
-Each seed is a story of jobs and one of workers; `--workers` replays the latter.
+Each seed is a story of jobs, one of workers and one of a graph; `--workers` replays the second, `--graphs` plays or
+replays the third alone.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.simulation import work
+from tests.simulation import graph, work
 from tests.simulation.life import Violation
-from tests.simulation.shrink import shrunk
+from tests.simulation.shrink import Play, shrunk
 from tests.simulation.story import Told, tell
 
 PATIENCE = 20
@@ -21,6 +23,10 @@ PATIENCE = 20
 
 def one(seed: int) -> Told:
     return tell(seed)
+
+
+def of_graph(seed: int) -> Told:
+    return graph.tell(seed)
 
 
 def of_workers(seed: int) -> tuple[int, Violation | None]:
@@ -33,18 +39,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="replay this one and print what happens")
     parser.add_argument("--workers", action="store_true", help="replay the seed's story of workers")
+    parser.add_argument("--graphs", action="store_true", help="stories of graphs alone")
     parser.add_argument("--only", help="what of the story takes place, separated by commas: all else is left out")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args(arguments)
     if chosen.seed is not None and chosen.workers:
         return replay_of_workers(chosen.seed)
     if chosen.seed is not None:
-        return replay(chosen.seed, None if chosen.only is None else frozenset(filter(None, chosen.only.split(","))))
-    return many(range(chosen.first, chosen.first + chosen.seeds), chosen.processes)
+        only = None if chosen.only is None else frozenset(filter(None, chosen.only.split(",")))
+        return replay(chosen.seed, only, graph.tell if chosen.graphs else tell)
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    return _many_of_graphs(seeds, chosen.processes) if chosen.graphs else many(seeds, chosen.processes)
 
 
-def replay(seed: int, only: frozenset[str] | None) -> int:
-    told = tell(seed, only=only, traced=True)
+def replay(seed: int, only: frozenset[str] | None, play: Play) -> int:
+    told = play(seed, only=only, traced=True)
     print("\n".join(told.trace))
     print(told.violation or f"seed {seed}: nothing is wrong")
     return told.violation is not None
@@ -58,8 +67,8 @@ def replay_of_workers(seed: int) -> int:
 
 
 def many(seeds: range, processes: int) -> int:
-    broken = _many_of_workers(seeds, processes)
-    return _many(seeds, processes) or broken
+    broken = [_many_of_workers(seeds, processes), _many_of_graphs(seeds, processes), _many(seeds, processes)]
+    return int(any(broken))
 
 
 def _many_of_workers(seeds: range, processes: int) -> int:
@@ -74,23 +83,38 @@ def _many_of_workers(seeds: range, processes: int) -> int:
     return bool(failed)
 
 
+def _many_of_graphs(seeds: range, processes: int) -> int:
+    began = time.monotonic()
+    _, writes, runs, failed = _played(of_graph, seeds, processes)
+    print(f"{len(seeds)} stories of graphs, {runs} attempts, {writes} writes in {time.monotonic() - began:.0f} s")
+    for told in failed[:1]:
+        print(shrunk(told, graph.tell, "--graphs", seconds=PATIENCE))
+    return bool(failed)
+
+
 def _many(seeds: range, processes: int) -> int:
     began = time.monotonic()
-    days, writes, runs, failed = 0.0, 0, 0, []
-    with ProcessPoolExecutor(processes) as pool:
-        for told in pool.map(one, seeds, chunksize=4):
-            days, writes, runs = days + told.job_days, writes + told.writes, runs + told.runs
-            if told.violation is not None:
-                failed.append(told)
-                print(f"seed {told.seed}: {told.violation}")
+    days, writes, runs, failed = _played(one, seeds, processes)
     seconds = time.monotonic() - began
     print(
         f"{len(seeds)} stories, {days:.0f} job-days, {runs} attempts, {writes} writes in {seconds:.0f} s: "
         f"{days / seconds * 60:.0f} job-days a minute on {processes} processes"
     )
     for told in failed[:1]:
-        print(shrunk(told, seconds=PATIENCE))
+        print(shrunk(told, tell, seconds=PATIENCE))
     return bool(failed)
+
+
+def _played(play: Callable[[int], Told], seeds: range, processes: int) -> tuple[float, int, int, list[Told]]:
+    """Their job-days, writes and attempts together, and the stories that broke a promise."""
+    days, writes, runs, failed = 0.0, 0, 0, []
+    with ProcessPoolExecutor(processes) as pool:
+        for told in pool.map(play, seeds, chunksize=4):
+            days, writes, runs = days + told.job_days, writes + told.writes, runs + told.runs
+            if told.violation is not None:
+                failed.append(told)
+                print(f"seed {told.seed}: {told.violation}")
+    return days, writes, runs, failed
 
 
 if __name__ == "__main__":

@@ -511,8 +511,8 @@ MUTANTS: list[Mutant] = [
         "the visit that recovers a run wakes it, too",
         (
             "usecases/sweep.py",
-            "sent | frozenset(waiting_hints(job)).difference(waited)",
-            "sent",
+            "            sent |= frozenset(waiting_hints(job)).difference(waited)\n",
+            "",
         ),
         seed=29,
     ),
@@ -577,7 +577,7 @@ MUTANTS: list[Mutant] = [
     m(
         "failed without a word",
         "an attempt's end does not say what follows, and why",
-        ("domain/ending.py", "        reason=reason,\n", "        reason=None,\n"),
+        ("domain/ending.py", "replace(row, reason=reason, error=answer.error,", "replace(row, error=answer.error,"),
     ),
     # --- policies and schedules ---
     m(

@@ -21,6 +21,7 @@ from tests.fakes import (
     InMemorySlots,
 )
 from tests.faults import Crash, Faults
+from tests.graph_fakes import InMemoryDependents
 from tests.simulation.actors import TroubleError
 from tests.simulation.reasons import execution_says_why, row_says_why
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from functions.domain.definition import Priority
     from functions.domain.hint import Hint
     from functions.domain.job import Gap, Job
+    from functions.domain.run import LastRun
     from functions.domain.step import Step
     from tests.simulation.actors import Actor, Message
     from tests.simulation.world import World
@@ -78,6 +80,12 @@ class SimJobs(InMemoryJobs):
     def get(self, job_id: str, *, with_definition: bool = True) -> Job | None:
         return self._world.look("jobs.get", lambda: super(SimJobs, self).get(job_id, with_definition=with_definition))
 
+    def get_rows(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        return self._world.look("jobs.get_rows", lambda: super(SimJobs, self).get_rows(job_ids))
+
+    def get_many(self, job_ids: Sequence[str]) -> list[Job]:
+        return self._world.look("jobs.get_many", lambda: super(SimJobs, self).get_many(job_ids))
+
     def _store(self, job: Job) -> None:
         before = self._read(job.id) if job.id in self.rows else None
         super()._store(job)
@@ -87,8 +95,23 @@ class SimJobs(InMemoryJobs):
     def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
         return self._world.look("jobs.waiting_for", lambda: super(SimJobs, self).waiting_for(what, shard, limit=limit))
 
+    def stored(self, job_id: str) -> Job:
+        """The row as it is, for those who judge."""
+        return self._read(job_id)
+
     def attention_due(self, until: float) -> bool:
         return any(at <= until for at in self._attention.values())
+
+
+class SimDependents(InMemoryDependents):
+    def __init__(self, world: World) -> None:
+        super().__init__(faults=StepFaults(world))
+        self._world = world
+
+    def of(self, parent: str, *, after: str | None, limit: int) -> Sequence[str]:
+        return self._world.look(
+            "dependents.of", lambda: super(SimDependents, self).of(parent, after=after, limit=limit)
+        )
 
 
 class SimCircuits(InMemoryCircuits):
@@ -162,6 +185,9 @@ class SimHistory(InMemoryHistory):
             return super(SimHistory, self).get(job_id, slot_id, attempt)
 
         return self._world.look("history.get", look)
+
+    def end(self, job_id: str, number: int) -> LastRun | None:
+        return self._world.look("history.end", lambda: super(SimHistory, self).end(job_id, number))
 
     def _expire(self, key: tuple[str, str, int]) -> None:
         row = self.executions.get(key)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import shlex
 import time
+from typing import Protocol
 
-from tests.simulation.story import Told, tell
+from tests.simulation.story import Told
 
 
-def shrunk(told: Told, *, seconds: float) -> str:
+class Play(Protocol):
+    """How the story of a seed is played."""
+
+    def __call__(self, seed: int, *, only: frozenset[str] | None = None, traced: bool = False) -> Told: ...
+
+
+def shrunk(told: Told, play: Play, *flags: str, seconds: float) -> str:
     """Leave out actions, weather and faults while the story still fails; what is left, and how to replay it.
 
     First halves, then smaller and smaller parts (delta debugging), for at most so many seconds.
@@ -19,7 +26,7 @@ def shrunk(told: Told, *, seconds: float) -> str:
     while kept and time.monotonic() < until:
         for start in range(0, len(kept), size):
             fewer = kept[:start] + kept[start + size :]
-            again = tell(told.seed, only=frozenset(fewer))
+            again = play(told.seed, only=frozenset(fewer))
             if again.violation is not None and again.violation.rule == rule:
                 told, kept = again, list(dict.fromkeys(again.met))
                 break
@@ -28,6 +35,7 @@ def shrunk(told: Told, *, seconds: float) -> str:
                 break
             size = max(1, size // 2)
         size = min(size, max(1, len(kept)))
-    only = ",".join(kept)
+    only = shlex.quote(",".join(kept))
+    replay = " ".join(["python -m tests.simulation", *flags, f"--seed {told.seed} --only {only}"])
     lines = [f"seed {told.seed} breaks: {told.violation}", f"with {len(kept)} things taking part:", *map(str, kept)]
-    return "\n".join([*lines, "replay:", f"  python -m tests.simulation --seed {told.seed} --only {shlex.quote(only)}"])
+    return "\n".join([*lines, "replay:", f"  {replay}"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from functions.domain.errors import ConflictError, InvalidFieldError, NotFoundError, UnavailableError
@@ -50,6 +50,10 @@ class Told:
 class Story:
     """A plan, played."""
 
+    settle = SETTLE
+    world_of = World
+    requests: Mapping[str, Request]
+
     def __init__(
         self,
         plan: Plan,
@@ -60,7 +64,7 @@ class Story:
     ) -> None:
         self.plan, self.only = plan, only
         self.judge = judge or Judge()
-        self.world = World(
+        self.world = self.world_of(
             plan.seed,
             now=float(plan.base),
             nature=plan.nature,
@@ -93,7 +97,7 @@ class Story:
             self.judge.hampered(weather)
         violation = None
         try:
-            world.scheduler.run(plan.ends + SETTLE)
+            world.scheduler.run(plan.ends + self.settle)
             self.judge.close()
         except Violation as found:
             violation = found
@@ -120,7 +124,7 @@ class Story:
 
         def ask() -> None:
             try:
-                answer = REQUESTS[action.kind](self, services, action, job_id or "")
+                answer = self.requests[action.kind](self, services, action, job_id or "")
             except (ConflictError, NotFoundError, InvalidFieldError, UnavailableError) as error:
                 world.note(f"{actor.key}: {type(error).__name__} {error}")
                 self.judge.replied(actor, job_id, error)
@@ -188,6 +192,7 @@ REQUESTS: dict[str, Request] = {
     "reset": lambda _, services, action, __: _reset(services, action),
     "delete": lambda _, services, __, job_id: delete_job(services, ADMIN, job_id),
 }
+Story.requests = REQUESTS
 
 
 CROWDS = 4

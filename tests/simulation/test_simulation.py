@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.simulation.life import Violation
 from tests.simulation.plan import BASES, plan
 from tests.simulation.shrink import shrunk
 from tests.simulation.slots import slots_between
-from tests.simulation.story import CROWDS, tell
+from tests.simulation.story import CROWDS, Told, tell
 
 PARTS, STORIES = 8, 125
 
@@ -24,15 +25,24 @@ def test_no_story_breaks_a_promise(part: int) -> None:
     for seed in range(part * STORIES, (part + 1) * STORIES):
         told = tell(seed)
         if told.violation is not None:
-            pytest.fail(shrunk(told, seconds=20))
+            pytest.fail(shrunk(told, tell, seconds=20))
+
+
+def must_happen(events: Iterable[str], seeds: Iterable[int]) -> None:
+    """Each of them, in one of these stories: no more of them are told than that takes."""
+    left = set(events)
+    for seed in seeds:
+        happened = "\n".join(tell(seed, traced=True).trace)
+        left = {event for event in left if event not in happened}
+        if not left:
+            return
+    pytest.fail(f"never: {sorted(left)}")
 
 
 @pytest.mark.slow
 def test_the_stories_are_eventful() -> None:
     """Faults of every kind happen, and what they lead to: repairs, retries, skips, lost races."""
-    told = [tell(seed, traced=True) for seed in range(150)]
-    happened = "\n".join(line for one in told for line in one.trace)
-    for event in (
+    events = (
         "dies before jobs.save",
         "dies after history.record",
         "dies in the call",
@@ -57,15 +67,13 @@ def test_the_stories_are_eventful() -> None:
         "SENT_AGAIN",
         "ConflictError",
         "TroubleError",
-    ):
-        assert event in happened, f"no {event}"
+    )
+    must_happen(events, range(150))
 
 
 @pytest.mark.slow
 def test_the_stories_of_crowds_are_eventful() -> None:
-    told = [tell(seed, traced=True) for seed in range(CROWDS - 1, 150 * CROWDS, CROWDS)]
-    happened = "\n".join(line for one in told for line in one.trace)
-    for event in (
+    events = (
         "CONCURRENCY_LIMIT",
         "CIRCUIT_OPEN",
         "probe=Probe",
@@ -83,8 +91,8 @@ def test_the_stories_of_crowds_are_eventful() -> None:
         "JOB_CANCELLED",
         "EXECUTION_CANCELLED",
         "reset",
-    ):
-        assert event in happened, f"no {event}"
+    )
+    must_happen(events, range(CROWDS - 1, 150 * CROWDS, CROWDS))
 
 
 def test_a_story_is_the_same_each_time() -> None:
@@ -99,18 +107,17 @@ def test_a_story_of_less_is_what_is_left_of_it() -> None:
     assert set(less.met) <= set(whole.met[: len(whole.met) // 2])
 
 
-def test_a_broken_promise_is_shrunk_to_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_promise_is_shrunk_to_what_it_takes() -> None:
     """A judge that forbids deaths finds one in a story full of faults: the creation and that death are left."""
     seed = next(seed for seed in range(200) if any("dies in the call" in name for name in tell(seed).met))
 
-    def forbids(only: frozenset[str] | None) -> object:
-        told = tell(seed, only=only)
+    def forbids(seed: int, *, only: frozenset[str] | None = None, traced: bool = False) -> Told:
+        told = tell(seed, only=only, traced=traced)
         died = [name for name in told.met if "dies in the call" in name]
         return dataclasses.replace(told, violation=Violation("nobody dies", died[0]) if died else None)
 
-    monkeypatch.setattr("tests.simulation.shrink.tell", lambda _, *, only: forbids(only))
-    found = shrunk(forbids(None), seconds=60)  # type: ignore[arg-type] # a Told
-    assert f"python -m tests.simulation --seed {seed} --only" in found
+    found = shrunk(forbids(seed), forbids, "--flag", seconds=60)
+    assert f"python -m tests.simulation --flag --seed {seed} --only" in found
     assert "with 2 things taking part" in found
 
 
@@ -131,13 +138,16 @@ def test_the_judges_slots_are_those_of_the_product(base: int) -> None:
         assert found == expected, (expression, zone)
 
 
-def test_many_seeds_are_stories_of_jobs_of_crowds_and_of_workers(
+def test_many_seeds_are_stories_of_jobs_of_crowds_of_workers_and_of_graphs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--seeds", "4", "--processes", "1"]) == 0
     said = capsys.readouterr().out
     assert re.search(r"^4 stories of workers in", said, re.M)
+    assert re.search(r"^4 stories of graphs, .* attempts", said, re.M)
     assert re.search(r"^4 stories, .* job-days", said, re.M)
+    assert main(["--graphs", "--seeds", "4", "--processes", "1"]) == 0
+    assert capsys.readouterr().out.count("stories") == 1
 
     monkeypatch.setattr("tests.simulation.__main__.of_workers", _breaks_at_two)
     assert main(["--seeds", "4", "--processes", "1"]) == 1

@@ -26,13 +26,14 @@ from tests.fakes import (
     InMemoryWorkers,
 )
 from tests.faults import Crash
-from tests.graph_fakes import InMemoryDependents, InMemoryWorkflows
+from tests.graph_fakes import InMemoryWorkflows
 from tests.machine import walk
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
 from tests.simulation.kinds import TYPES
 from tests.simulation.ports import (
     ActorClock,
     SimCircuits,
+    SimDependents,
     SimHistory,
     SimJobs,
     SimMachine,
@@ -89,7 +90,7 @@ class World:
         for name, config in TYPES.items():
             self.types.put(name, **config)
         self.machine = SimMachine(self)
-        self.dependents = InMemoryDependents()
+        self.dependents = SimDependents(self)
         self.workflows = InMemoryWorkflows()
         self.met: list[str] = []
         """Names of the faults that happened, in order: what can be left out of the story."""
@@ -272,6 +273,7 @@ class World:
             "clock": ActorClock(self, actor),
             "types": self.types,
             "new_write_id": lambda: f"w{next(self._marks)}",
+            "parallel": 1,
         }
 
     def executor(self, actor: Actor) -> Executor:

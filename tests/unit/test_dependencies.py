@@ -92,4 +92,4 @@ def test_a_thousand_parents_are_read_together(api: Api) -> None:
     parents = followed_parents(api.services, "team-a", new_id(), [Dependency(job_id=one) for one in ids])
     assert len(parents) == 1_000
     assert api.world.jobs.calls.count("get_rows") == 2
-    assert all(one == Parent(over=False, due=NOW + 60) for one in parents)
+    assert all(one == Parent(over=False, idle=False, due=NOW + 60) for one in parents)
