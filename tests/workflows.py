@@ -65,15 +65,17 @@ class Played:
         self.world.targets.answers = [self._answer]
 
     def _answer(self, invocation: Invocation) -> TargetAnswer:
-        row = self.world.jobs.get(invocation.job_id)
-        assert row is not None
-        name = row.defined.name.rpartition("/")[2]
+        name = self.name_of(invocation.job_id).rpartition("/")[2]
         self.called.append(name)
         self.world.clock.advance(self.slow.get(name, 0))
         self.on_call(name)
         if name in self.failing:
             return FAILED
         return dataclasses.replace(OK, result=self.results[name]) if name in self.results else OK
+
+    def name_of(self, job_id: str) -> str:
+        row = self.driver.row(job_id)
+        return row.defined.name
 
     def create(self, body: Mapping[str, Any], **options: Any) -> str:
         """The path of the workflow that is made of the body."""

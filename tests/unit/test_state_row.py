@@ -227,7 +227,8 @@ class Story:
         self.jobs = [self.job.id]
         self.nested = 0
         for _ in range(choose.choice([0, 0, 1, 3])):
-            self.jobs.append(self.driver.create(**self.dependent(), enabled=choose.random() > 0.1).id)
+            with contextlib.suppress(GnomonError):
+                self.jobs.append(self.driver.create(**self.dependent(), enabled=choose.random() > 0.1).id)
 
     def dependent(self) -> dict[str, Any]:
         """The document of a job that depends on others of the story; that may close a cycle, or name a job twice."""
