@@ -171,7 +171,8 @@ def test_the_fields_of_a_dead_letter_are_named() -> None:
 
 def test_the_statuses_are_those_of_the_domain() -> None:
     page = "docs/job-lifecycle.md"
-    assert set(codes(section(page, "Status of a job"))) == {status.value for status in job.JobStatus}
+    shown = {status for status in codes(section(page, "Status of a job")) if status.isupper()}
+    assert shown == {status.value for status in job.JobStatus}
     assert codes(section(page, "Status of an execution")) == [status.value for status in execution.ExecutionStatus]
     drawn = set(re.findall(r"\b[A-Z]{6,}\b", re.search(r"```mermaid(.*?)```", text(page), re.DOTALL)[1]))  # type: ignore[index]
     assert drawn == {status.value for status in job.JobStatus}
