@@ -76,7 +76,7 @@ class _Reading:
         return drafts
 
     def _body(self, name: str, job: Mapping[str, Any], ids: Mapping[str, str], created_at: int) -> dict[str, Any]:
-        body = {"name": f"{self.workflow}/{name}"[:MAX_NAME], **job}
+        body = {"name": f"{self.workflow[: MAX_NAME - 1 - len(name)]}/{name}", **job}
         if job.get("dependsOn"):
             body["dependsOn"] = [_with_id(entry, ids) for entry in _entries(job)] or job["dependsOn"]
         elif "schedule" not in job:

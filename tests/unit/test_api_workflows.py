@@ -58,13 +58,15 @@ def test_jobs_are_jobs_with_names_of_their_own_or_of_the_workflow() -> None:
 def test_names_in_a_payload_are_ids_in_the_job() -> None:
     played = Played()
     source = {"$from": "a", "path": "rows"}
-    payload = {"n": source, "deep": [{"x": source}], "$from": 7, "plain": "a"}
+    payload = {"n": source, "deep": [{"x": source}], "plain": "a"}
     path = played.create(workflow(a=job(), b=job("a", payload=payload)))
     ids = played.ids(path)
     stored = played.api.get(f"/v1/jobs/{ids['b']}").json["payload"]
     named = {"$from": ids["a"], "path": "rows"}
     assert stored["deep"] == [{"x": named}]
     assert (stored["n"], stored["plain"]) == (named, "a")
+    played.run(60)
+    assert played.sent["b"] == {"n": 3, "deep": [{"x": 3}], "plain": "a"}
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,8 @@ def test_names_in_a_payload_are_ids_in_the_job() -> None:
         ({"a": 5}, "jobs.a", "5 is not an object"),
         ({"a": job(schedule={"type": "cron", "expression": "0 0 30 2 *"})}, "jobs.a.schedule.expression", "never"),
         ({"a": job(), "b": job("a", schedule={"type": "interval", "everySeconds": 5})}, "jobs.b.schedule", "interval"),
+        ({"a": job(), "b": job("a", payload=[{"$from": "c", "path": "x"}])}, None, "c"),
+        ({"a": job(), "c": job(), "b": job("a", payload={"$from": "c", "path": "x"})}, None, "dependsOn"),
         ({"A": job()}, "jobs.A", "does not match"),
         ({"x" * 65: job()}, "jobs." + "x" * 64, "does not match"),
         ({}, "jobs", "below the limit of 1"),
