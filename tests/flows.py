@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from functions.domain.errors import GnomonError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
-from functions.domain.ids import is_dependent, is_manual, is_scheduled, slot_id, slot_instant
+from functions.domain.ids import is_dependent, is_manual, is_scheduled, run_id, slot_id, slot_instant
 from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.domain.run import RunState
+from functions.domain.run import Decision, RunState
 from functions.usecases.actions import (
     cancel_execution,
     cancel_job,
@@ -22,8 +22,9 @@ from functions.usecases.actions import (
     resume_job,
     retry_job,
 )
+from functions.usecases.approvals import Verdict, decide_run
 from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
-from tests.driver import SCHEDULER, Driver
+from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW, make_document
 from tests.working import FlowWorker, LateReports
 
@@ -327,6 +328,34 @@ def callback_that_never_comes(driver: Driver) -> str:
     return job_id
 
 
+def gated(decision: Decision | None, **gate: Any) -> Callable[[Driver], str]:
+    """Ten minutes after the start somebody decides, by a request with an idempotency key; or nobody does."""
+
+    def run(driver: Driver) -> str:
+        job_id = made(driver, schedule=ONCE, approval={"role": "admin", "timeoutSeconds": 1_200, **gate})
+        driver.run_until(NOW + 600)
+        if decision is not None:
+            key = IdempotencyKey("root POST decide", "k", "hash")
+            verdict = Verdict(decision=decision)
+            repeated(driver, lambda: decide_run(driver.services, ADMIN, job_id, verdict, key=key))
+        driver.run_until(NOW + 1_300)
+        return job_id
+
+    return run
+
+
+def gates_of_a_cron(driver: Driver) -> str:
+    """Three runs beside each other: one is approved, one rejected, about one nobody decides."""
+    gate = {"role": "admin", "timeoutSeconds": 400}
+    job_id = made(driver, schedule=MINUTELY, maxRuns=3, overlapPolicy="allow", approval=gate)
+    driver.run_until(NOW + 400)
+    for second, decision in ((60, Decision.REJECTED), (120, Decision.APPROVED)):
+        verdict = Verdict(decision=decision, run=run_id(job_id, slot_id(NOW + second)))
+        repeated(driver, lambda verdict=verdict: decide_run(driver.services, ADMIN, job_id, verdict))
+    driver.run_until(NOW + 700)
+    return job_id
+
+
 def child_of_a_one_time_job(driver: Driver) -> str:
     parent = made(driver, schedule=ONCE)
     job_id = made(driver, after=(parent,), key="child")
@@ -414,6 +443,11 @@ FLOWS = [
     Flow("new-schedule", new_schedule, JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 200: DONE}),
     Flow("manual-run", by_hand, JobStatus.PAUSED, manual=(DONE,)),
     Flow("forced-retry", retry_by_force, JobStatus.COMPLETED, {10: DONE}),
+    Flow("approved", gated(Decision.APPROVED), JobStatus.COMPLETED, {10: DONE}),
+    Flow("rejected", gated(Decision.REJECTED), JobStatus.CANCELLED, {10: OFF}),
+    Flow("gate-times-out", gated(None), JobStatus.CANCELLED, {10: OFF}),
+    Flow("gate-opens-by-itself", gated(None, onTimeout="approve"), JobStatus.COMPLETED, {10: DONE}),
+    Flow("gates-of-a-cron", gates_of_a_cron, JobStatus.CANCELLED, {60: OFF, 120: DONE, 180: OFF}),
     Flow("cancel-waiting", cancel_waiting, JobStatus.CANCELLED, {10: OFF}),
     Flow("cancel-running", cancel_running, JobStatus.CANCELLED, {10: OFF}),
     Flow("cancel-one-execution", cancel_one_execution, JobStatus.COMPLETED, {60: OFF, 120: DONE}),

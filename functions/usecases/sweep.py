@@ -155,7 +155,8 @@ def _look_after_waiting(engine: Engine, job: Job) -> str | None:
 
     Returns what was done in the row; None where nothing was.
     """
-    defined = engine.jobs.get(job.id)
+    # One that is inline was read with the row.
+    defined = job if job.definition_row is None else engine.jobs.get(job.id)
     if defined is None:
         return None
     if defined.definition is None:
