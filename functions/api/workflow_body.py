@@ -79,10 +79,9 @@ class _Reading:
         body = {"name": f"{self.workflow[: MAX_NAME - 1 - len(name)]}/{name}", **job}
         if job.get("dependsOn"):
             body["dependsOn"] = [_with_id(entry, ids) for entry in _entries(job)] or job["dependsOn"]
+            body |= {"payload": _with_sources(job["payload"], ids)} if "payload" in job else {}
         elif "schedule" not in job:
             body["schedule"] = {"type": "once", "at": rfc3339(created_at)}
-        if "payload" in job:
-            body["payload"] = _with_sources(job["payload"], ids)
         return body
 
 

@@ -173,6 +173,36 @@ def test_the_example_of_the_nightly_load(stage: Stage) -> None:
     stage.client.cancel_workflow(workflow_id)
 
 
+def test_the_example_of_the_release(stack: Stack, stage: Stage) -> None:
+    body = examples()["release"]
+    for name, job in body["jobs"].items():
+        job["target"] = stage.endpoint.target("500" if name == "check" else "200")
+    workflow_id = stage.create(body)
+    at_gate = until(
+        lambda: [one for one in _jobs(stage, workflow_id) if one["waitsFor"] == "approval"],
+        seconds=30,
+        hint="the run is at its gate",
+    )
+    api = Api(stack)
+    path = f"/v1/jobs/{at_gate[0]['jobId']}/approve"
+    assert api.post(path, {}).status_code == 403, "its maker"
+    assert api.post(path, {"comment": "go"}, role="admin").status_code == 200
+    api.close()
+    seen = stage.ended(workflow_id)
+    assert statuses(seen) == {
+        "build": "COMPLETED",
+        "staging": "COMPLETED",
+        "production": "COMPLETED",
+        "check": "FAILED",
+        "rollback": "COMPLETED",
+    }
+
+
+def _jobs(stage: Stage, workflow_id: str) -> list[dict[str, Any]]:
+    seen: Any = stage.client.get_workflow(workflow_id)
+    return list(seen["jobs"])
+
+
 def test_the_example_of_the_month_end(stage: Stage) -> None:
     body = examples()["month-end"]
     for name, job in body["jobs"].items():

@@ -27,8 +27,12 @@ def example(name: str) -> dict[str, Any]:
 
 
 def approve(played: Played, path: str, verb: str = "approve") -> None:
+    job = played.api.get(f"/v1/jobs/{played.ids(path)['production']}").json
+    run = job["activeRuns"][0]["runId"]
     reply = played.api.post(
-        f"/v1/jobs/{played.ids(path)['production']}/{verb}", {"comment": "seen"}, claims=user("root", "admin")
+        f"/v1/jobs/{played.ids(path)['production']}/{verb}",
+        {"comment": "seen", "runId": run},
+        claims=user("root", "admin"),
     )
     assert reply.status == 200, reply.text
 
@@ -41,6 +45,7 @@ def test_a_nightly_load_publishes_what_there_is(played: Played) -> None:
     path = played.create(example("nightly-load"))
     played.run(2 * 86_400)
     assert [played.called.count(name) for name in ("extract", "clean", "enrich", "publish")] == [2, 2, 2, 2]
+    assert played.sent["publish"] == {"rows": 3, "channel": "reports"}
     statuses = played.statuses(path)
     assert statuses == {"extract": "SCHEDULED", "clean": "BLOCKED", "enrich": "BLOCKED", "publish": "BLOCKED"}
 
@@ -90,7 +95,14 @@ def test_a_release_that_is_rejected_goes_nowhere(played: Played) -> None:
     played.run(60)
     assert played.called == ["build", "staging"]
     statuses = played.statuses(path)
-    assert [statuses[name] for name in ("production", "check", "rollback")] == ["FAILED", "SKIPPED", "SKIPPED"]
+    assert [statuses[name] for name in ("production", "check", "rollback")] == ["CANCELLED", "SKIPPED", "SKIPPED"]
+    assert played.seen(path)["status"] == "CANCELLED"
+    assert played.api.post(f"/v1/jobs/{played.ids(path)['production']}/execute").status == 200
+    played.run(60)
+    assert played.seen(path)["jobs"][2]["waitsFor"] == "approval"
+    approve(played, path)
+    played.run(60)
+    assert played.called == ["build", "staging", "production", "check"]
 
 
 @pytest.mark.parametrize("failing", [set(), {"south"}])
