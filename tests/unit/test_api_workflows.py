@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.api_client import Api, machine, make_body, user
 from tests.factories import JOB_ID, NOW, new_id
@@ -299,3 +301,32 @@ def test_mermaid_is_text_with_a_node_a_job_and_its_state() -> None:
     assert '  j0 -->|"completion"| j1' in lines
     assert any(line.startswith("  classDef blocked ") for line in lines)
     assert played.api.get(path, query="format=svg").status == 400
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3) | st.sampled_from(["a", "b", "c"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+EDGE = ANYTHING | st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("job", "jobId", "on", "when"), ANYTHING) | {"job": st.sampled_from("abc")}
+)
+JOB = ANYTHING | st.fixed_dictionaries(
+    {"target": st.just(TARGET)},
+    optional={
+        "dependsOn": ANYTHING | st.lists(EDGE, max_size=3),
+        "payload": ANYTHING | st.fixed_dictionaries({"$from": st.sampled_from("abc")}),
+        "schedule": ANYTHING,
+        "enabled": ANYTHING,
+    },
+)
+
+
+@settings(max_examples=150)
+@given(st.fixed_dictionaries({"name": ANYTHING, "jobs": ANYTHING | st.fixed_dictionaries({"a": JOB, "b": JOB})}))
+def test_whatever_is_sent_is_taken_or_refused(body: Any) -> None:
+    """The answer is also one that the OpenAPI document promises."""
+    api = Api()
+    reply = api.post(PATH, body)
+    assert reply.status in (201, 400), reply.text
+    assert bool(api.world.jobs.rows) == (reply.status == 201)
