@@ -115,6 +115,17 @@ def test_a_cycle_is_shown_by_local_names_with_its_path() -> None:
     assert field == "jobs.b.dependsOn[0].job"
 
 
+@pytest.mark.parametrize(
+    ("jobs", "edges", "words"),
+    [(6, 1_000, "have 6000 dependencies in all, over the limit of 5000"), (2, 501, "depend on 1002 jobs outside")],
+)
+def test_a_request_makes_no_more_edges_than_it_has_time_for(jobs: int, edges: int, words: str) -> None:
+    body = {f"j{n}": {"target": TARGET, "dependsOn": [{"jobId": new_id()} for _ in range(edges)]} for n in range(jobs)}
+    reply = Api().post(PATH, workflow(**body))
+    assert reply.status == 400
+    assert words in reply.message
+
+
 @pytest.mark.parametrize("whose", ["nobody", "bob"])
 def test_a_parent_outside_must_be_a_job_of_the_same_owner(whose: str) -> None:
     api = Api()

@@ -10,7 +10,7 @@ import pytest
 from functions.domain.dependence import MAX_PARENTS
 from functions.domain.rounds import ENDS_LOOKED_AT
 from functions.domain.upstream import UNMET
-from functions.domain.workflow import MAX_JOBS, WaitsFor, WorkflowStatus
+from functions.domain.workflow import MAX_EDGES, MAX_JOBS, MAX_OUTSIDERS, WaitsFor, WorkflowStatus
 from functions.usecases.graph import PAGE, TELLING_SECONDS
 from tests.api_client import user
 from tests.workflow_examples import TEXT, examples
@@ -129,5 +129,6 @@ def test_numbers_and_words_of_the_page_are_those_of_the_code() -> None:
         assert f"`{word.value if hasattr(word, 'value') else word}`" in TEXT, word
     assert f"up to {MAX_PARENTS // 1000} 000 jobs" in TEXT
     assert f"1 to {MAX_JOBS} jobs" in TEXT
+    assert f"| {MAX_EDGES // 1000} 000, on at most {MAX_OUTSIDERS // 1000} 000 jobs outside |" in TEXT
     assert f"walked {PAGE} at a time, in messages of at most {TELLING_SECONDS:g} s" in TEXT
     assert f"the newest {ENDS_LOOKED_AT} of each parent" in TEXT
