@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ NEVER = {"maxRetries": 0}
 LATER = {"type": "once", "at": "2030-01-01T00:00:00Z"}
 ENDED = ("COMPLETED", "FAILED", "CANCELLED")
 CHILDREN = 1_000
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,7 @@ def test_mermaid_and_list(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("answers", "code", "last"), [("200", 0, "COMPLETED"), ("500", 1, "FAILED")])
-def test_the_command_line_watches_it_to_its_end(
-    stack: Stack, stage: Stage, answers: str, code: int, last: str, tmp_path: Any
-) -> None:
+def test_the_command_line_watches_it_to_its_end(stack: Stack, stage: Stage, answers: str, code: int, last: str) -> None:
     body = stage.diamond(b=stage.job("a", answers=answers, retryConfig=NEVER))
     workflow_id = stage.create(body)
     environment = {**os.environ, "GNOMON_API_URL": stack.api_url, "GNOMON_TOKEN": stack.tokens["scheduler"]}
@@ -143,7 +143,7 @@ def test_the_command_line_watches_it_to_its_end(
         text=True,
         timeout=60,
         check=False,
-        cwd=tmp_path,
+        cwd=ROOT,
     )
     assert watched.returncode == code, watched.stderr
     lines = watched.stdout.splitlines()
