@@ -12,7 +12,8 @@ from functions.domain.commands import new_job
 from functions.domain.definition import Definition
 from functions.domain.dispatch import decide_hint
 from functions.domain.ending import judge
-from functions.domain.events import Change, events_of, in_history
+from functions.domain.event import Change
+from functions.domain.events import events_of, in_history
 from functions.domain.execution import ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id

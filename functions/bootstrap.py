@@ -12,7 +12,7 @@ import gc
 
 gc.disable()
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import boto3
 from botocore.config import Config
 
+from functions import telemetry
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
@@ -33,6 +34,7 @@ from functions.usecases.services import Attempts, Engine, Executor
 
 if TYPE_CHECKING:
     from functions.api.app import Handler
+    from functions.domain.execution import Execution
     from functions.ports import (
         Circuits,
         Clock,
@@ -71,6 +73,7 @@ class _EnginePorts(TypedDict):
     slots: Slots
     clock: Clock
     types: JobTypes
+    ended: Callable[[Execution], None]
 
 
 class _AttemptPorts(_EnginePorts):
@@ -123,6 +126,7 @@ def _ports(
             clock=clock,
             defaults=stage_defaults(settings.retry_defaults),
         ),
+        "ended": telemetry.attempt_ended,
     }
 
 

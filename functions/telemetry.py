@@ -7,10 +7,12 @@ than subsegments of two calls tell.
 from __future__ import annotations
 
 from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger
 
+from functions.domain.execution import ExecutionStatus
 from functions.settings import FAILED_VISITS, REPAIRED
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ SWEPT = "Swept"
 """Jobs a tick of the sweep looked at."""
 DEAD_LETTERS = "DeadLetters"
 LIFECYCLE_EVENTS = "LifecycleEvents"
+_counting = Lock()
+"""Attempts end in threads; what counts them is made for one."""
 
 
 @cache
@@ -45,9 +49,14 @@ def metrics() -> Metrics:
 
     Their namespace is the stage's own, so that two stages of one account never count together.
     """
-    from aws_lambda_powertools import Metrics  # noqa: PLC0415 - the API counts nothing, and need not import it
+    from aws_lambda_powertools import Metrics  # noqa: PLC0415 - most requests count nothing, and need not import it
 
     return Metrics()
+
+
+def _count(name: str, number: float, *, unit: str = "Count") -> None:
+    with _counting:
+        metrics().add_metric(name, unit, number)
 
 
 def begin(context: LambdaContext) -> None:
@@ -56,25 +65,23 @@ def begin(context: LambdaContext) -> None:
 
 
 def hint_handled(hint: Hint, handled: Handled) -> None:
-    """Count an attempt; log what was not a plain success, since a line a job costs more than the job."""
+    """Count a start; an attempt that has ended is told apart."""
     if handled.lateness is not None:
-        metrics().add_metric(START_LATENESS, "Milliseconds", round(handled.lateness * 1000))
+        _count(START_LATENESS, round(handled.lateness * 1000), unit="Milliseconds")
     if handled.execution is None:
         logger().debug("hint", extra={"jobId": hint.job_id, "slot": hint.slot_id, "reason": handled.reason})
-        return
-    attempt_ended(handled.execution)
 
 
-def attempt_ended(execution: Execution | None) -> None:
-    """Count an attempt, where there was one; log what was not a plain success."""
-    if execution is None:
+def attempt_ended(execution: Execution) -> None:
+    """Count an attempt, by whomever it ended, but for what was cancelled or skipped; log what was not a plain success,
+    since a line a job costs more than the job."""
+    if execution.error is None and execution.status is not ExecutionStatus.COMPLETED:
         return
-    count = metrics()
-    count.add_metric(ATTEMPTS, "Count", 1)
+    _count(ATTEMPTS, 1)
     if execution.error is None:
         logger().debug("attempt completed", extra={"executionId": execution.id})
         return
-    count.add_metric(FAILED_ATTEMPTS, "Count", 1)
+    _count(FAILED_ATTEMPTS, 1)
     logger().warning(
         "attempt failed",
         extra={
@@ -89,11 +96,10 @@ def attempt_ended(execution: Execution | None) -> None:
 
 
 def swept(result: Swept) -> None:
-    count = metrics()
-    count.add_metric(SWEPT, "Count", result.looked_at)
+    _count(SWEPT, result.looked_at)
     repaired = sum(result.reasons.get(reason, 0) for reason in ("WOKEN", "RECOVERED", "QUARANTINED"))
-    count.add_metric(REPAIRED, "Count", repaired)
-    count.add_metric(FAILED_VISITS, "Count", len(result.failed))
+    _count(REPAIRED, repaired)
+    _count(FAILED_VISITS, len(result.failed))
     for job_id, failure in result.failed:
         logger().error("visit failed", extra={"jobId": job_id, "failure": failure})
     if result.looked_at:
@@ -101,16 +107,16 @@ def swept(result: Swept) -> None:
 
 
 def announced(letters: int) -> None:
-    metrics().add_metric(DEAD_LETTERS, "Count", letters)
+    _count(DEAD_LETTERS, letters)
 
 
 def told(result: Told) -> None:
-    metrics().add_metric(LIFECYCLE_EVENTS, "Count", result.events)
+    _count(LIFECYCLE_EVENTS, result.events)
     if result.unsent:
         logger().error("events wait", extra={"records": len(result.unsent)})
 
 
 def flush() -> None:
     """Write what was counted, one line."""
-    if metrics().metric_set:
+    if metrics.cache_info().currsize and metrics().metric_set:
         metrics().flush_metrics()

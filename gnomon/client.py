@@ -10,7 +10,6 @@ with Client(api_url, token) as gnomon:
 
 from __future__ import annotations
 
-import email.utils
 import json
 import random
 import time
@@ -20,7 +19,8 @@ from urllib.parse import quote
 
 import httpx
 
-from gnomon.errors import FieldProblem, GnomonApiError, UnreachableError, UsageError
+from gnomon.answers import api_error, retry_after, unreachable
+from gnomon.errors import UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _BUSY = frozenset({429, 502, 503, 504})
 _LONGEST_WAIT = 60.0
-_GATEWAY_CODES = {401: "UNAUTHORIZED", 403: "FORBIDDEN", 413: "PAYLOAD_TOO_LARGE", 429: "RATE_LIMITED"}
 
 
 class Client:
@@ -137,6 +136,33 @@ class Client:
         """End the job for good: nothing runs after it, its history stays."""
         return self._act(job_id, "cancel")
 
+    def approve_job(
+        self,
+        job_id: str,
+        *,
+        run_id: str | None = None,
+        comment: str | None = None,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Job:
+        """Let a run pass that waits at its gate; recurring jobs need its id. A key is drawn as for a creation.
+
+        With `etag` only the job that was read is approved, not what somebody made of it since.
+        """
+        return self._decide(job_id, "approve", run_id, comment, etag, idempotency_key)
+
+    def reject_job(
+        self,
+        job_id: str,
+        *,
+        run_id: str | None = None,
+        comment: str | None = None,
+        etag: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Job:
+        """End a run that waits at its gate."""
+        return self._decide(job_id, "reject", run_id, comment, etag, idempotency_key)
+
     def history(self, job_id: str, *, page_size: int = 50) -> Iterator[Execution]:
         """Attempts newest first, the active one included. Pages as it goes."""
         return cast("Iterator[Execution]", self._pages(f"{_job(job_id)}/history", {}, page_size))
@@ -186,8 +212,17 @@ class Client:
     def _act(self, job_id: str, action: str) -> Job:
         return cast("Job", self._call("POST", f"{_job(job_id)}/{action}"))
 
-    def _keyed(self, path: str, body: Mapping[str, Any] | None, key: str | None) -> Any:
-        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+    def _decide(
+        self, job_id: str, action: str, run_id: str | None, comment: str | None, etag: str | None, key: str | None
+    ) -> Job:
+        said = {"runId": run_id, "comment": comment}
+        body = {name: value for name, value in said.items() if value is not None}
+        return cast("Job", self._keyed(f"{_job(job_id)}/{action}", body, key, headers=_if_match(etag)))
+
+    def _keyed(
+        self, path: str, body: Mapping[str, Any] | None, key: str | None, *, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        headers = {"Idempotency-Key": key or str(uuid.uuid4()), **(headers or {})}
         return self._call("POST", path, body=body, headers=headers, repeatable=True)
 
     def _pages(self, path: str, filters: Mapping[str, Any], page_size: int) -> Iterator[Any]:
@@ -244,7 +279,7 @@ class Client:
         if method == "DELETE" and repeated and response.status_code == httpx.codes.NOT_FOUND:
             return None
         if not response.is_success:
-            raise _api_error(response)
+            raise api_error(response)
         return response
 
     def _send(self, request: httpx.Request, *, repeatable: bool) -> tuple[httpx.Response, bool]:
@@ -255,15 +290,15 @@ class Client:
             try:
                 response = self._http.send(request)
             except httpx.ConnectError as error:
-                raise _unreachable(request, error) from error
+                raise unreachable(request, error) from error
             except httpx.TransportError as error:
                 if last or not repeatable:
-                    raise _unreachable(request, error) from error
+                    raise unreachable(request, error) from error
             else:
                 busy = response.status_code in _BUSY and (repeatable or response.status_code == 429)
                 if last or not busy:
                     return response, attempt > 1
-                asked = _retry_after(response.headers.get("Retry-After"), now=self._clock())
+                asked = retry_after(response.headers.get("Retry-After"), now=self._clock())
             drawn = self._uniform(0.5, 1.0) * 2 ** (attempt - 1)
             self._sleep(min(drawn if asked is None else asked, _LONGEST_WAIT))
         raise AssertionError("the last attempt returns or raises")
@@ -299,49 +334,3 @@ def _json(body: Mapping[str, Any]) -> bytes:
         return json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, TypeError) as error:
         raise UsageError(f"The body cannot be written as JSON: {error}.") from error
-
-
-def _retry_after(value: str | None, *, now: float) -> float | None:
-    """Seconds the server asks us to wait; both forms of RFC 9110, section 10.2.3."""
-    if value is None:
-        return None
-    if value.strip().isdecimal():
-        return float(value)
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - now)
-    except ValueError:
-        return None
-
-
-def _unreachable(request: httpx.Request, error: httpx.TransportError) -> UnreachableError:
-    return UnreachableError(
-        f"No answer from {request.url.copy_with(query=None)}: {str(error) or type(error).__name__}",
-        advice="Is the stack up? `make up` starts the local one; for another set GNOMON_API_URL.",
-    )
-
-
-def _api_error(response: httpx.Response) -> GnomonApiError:
-    """The contract's `{"error": {…}}`, or API Gateway's own `{"message"}`."""
-    try:
-        document = response.json()
-    except ValueError:
-        document = {}
-    error = document.get("error") if isinstance(document, dict) else None
-    if isinstance(error, dict):
-        return GnomonApiError(
-            response.status_code,
-            str(error.get("code", f"HTTP_{response.status_code}")),
-            str(error.get("message", "")),
-            details=tuple(
-                FieldProblem(str(detail.get("field", "")), str(detail.get("message", "")))
-                for detail in error.get("details") or ()
-            ),
-            request_id=error.get("requestId"),
-        )
-    message = document.get("message") if isinstance(document, dict) else None
-    return GnomonApiError(
-        response.status_code,
-        _GATEWAY_CODES.get(response.status_code, f"HTTP_{response.status_code}"),
-        str(message or response.reason_phrase),
-        request_id=response.headers.get("apigw-requestid"),
-    )

@@ -13,7 +13,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gnomon.shapes import Circuit, Execution, Job, Preview, RetryConfig
+    from gnomon.shapes import Circuit, Execution, Gate, Job, Preview, RetryConfig
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STYLES = {
@@ -116,6 +116,7 @@ def job_details(job: Job, now: datetime) -> Table:
         ("schedule", schedule_words(job.get("schedule", {}))),
         ("target", target_words(job.get("target", {}))),
         ("next run", next_run(job, now)),
+        *(("waits", gate_line(gate, now)) for gate in job.get("gates", [])),
         ("last run", last_run(job, now)),
         ("created", moment(job.get("createdAt"), now)),
         ("owner", printable(job.get("owner", ""))),
@@ -126,6 +127,12 @@ def job_details(job: Job, now: datetime) -> Table:
         if value:
             table.add_row(Text(name, style="bold"), value if isinstance(value, Text) else Text(value))
     return table
+
+
+def gate_line(gate: Gate, now: datetime) -> str:
+    """A run at its approval gate: who decides, and until when."""
+    role = gate.get("role") or "?"
+    return printable(f"{gate['runId']} for approval by {role} until {moment(gate['decideBy'], now)}")
 
 
 def executions_table(executions: Sequence[Execution], now: datetime, *, title: str | None = None) -> Table:
@@ -228,10 +235,15 @@ def what(execution: Execution, now: datetime) -> str:
     progress = execution.get("progress")
     if progress:
         parts.append(f"{progress.get('percent', 0):g} % {progress.get('message', '')}".rstrip())
-    if execution.get("reason") and execution["reason"] not in ("RETRY_SCHEDULED", execution.get("deferredFor")):
+    told_below = ("RETRY_SCHEDULED", execution.get("deferredFor") if execution.get("deferrals") else None)
+    if execution.get("reason") and execution["reason"] not in told_below:
         parts.append(str(execution["reason"]))
     if put_off := execution.get("deferrals"):
         parts.append(f"put off {'once' if put_off == 1 else f'{put_off} times'}: {execution.get('deferredFor')}")
+    decided = execution.get("approval")
+    if decided:
+        said = f": {decided['comment']}" if decided.get("comment") else ""
+        parts.append(f"{decided['decision']} by {decided['by']}{said}")
     if execution.get("count"):
         parts.append(f"{execution['count']} slots to {clock_time(execution.get('to'), now)}")
     if execution.get("nextRetryAt"):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gnomon.client import Client
-    from gnomon.shapes import Execution, Job
+    from gnomon.shapes import Execution, Gate, Job
 
-_ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
+_ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "SKIPPED"})
 _MANUAL_RUN = re.compile(r"-[0-9]{10}m[a-z2-7]{8}$")
 """How the id of a run ends that somebody asked for: it starts although the job is paused."""
 
@@ -51,6 +51,14 @@ class ChangeLog:
     """Remembers what was shown, so that each change is told once."""
 
     _seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    _gates: set[str] = field(default_factory=set)
+
+    def new_gates(self, job: Job) -> list[Gate]:
+        """The runs that wait for approval and were not told of; one that waits again later is told again."""
+        gates = job.get("gates", [])
+        new = [gate for gate in gates if f"{gate['runId']} {gate['decideBy']}" not in self._gates]
+        self._gates.update(f"{gate['runId']} {gate['decideBy']}" for gate in new)
+        return new
 
     def changes(self, executions: list[Execution]) -> list[Execution]:
         """Those that are new, or whose status, extent or progress changed since they were told."""
@@ -59,7 +67,9 @@ class ChangeLog:
             key = execution.get("id") or f"{execution.get('from')}"
             progress = execution.get("progress")
             told = (progress["percent"], progress["message"]) if progress else None
-            state = (execution.get("status"), execution.get("final"), execution.get("count"), told)
+            approval = execution.get("approval")
+            decided = approval["decision"] if approval else None
+            state = (execution.get("status"), execution.get("final"), execution.get("count"), told, decided)
             if self._seen.get(key) != state:
                 self._seen[key] = state
                 changed.append(execution)

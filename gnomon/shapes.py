@@ -27,6 +27,25 @@ class ActiveRun(TypedDict, total=False):
     nextAttemptAt: str | None
 
 
+class Gate(TypedDict):
+    """A run that waits for approval."""
+
+    runId: str
+    scheduledFor: str
+    waitingSince: str
+    decideBy: str
+    role: str | None
+
+
+class ApprovalDecision(TypedDict):
+    """What was decided at the gate of a run: `decision` is approved or rejected."""
+
+    decision: str
+    by: str
+    at: str
+    comment: str | None
+
+
 class Job(TypedDict, total=False):
     """A job's definition and its state."""
 
@@ -54,7 +73,9 @@ class Job(TypedDict, total=False):
     nextRunAt: str | None
     silentSince: str | None
     revision: int
+    approval: dict[str, Any]
     activeRuns: list[ActiveRun]
+    gates: list[Gate]
     lastRun: LastRun | None
 
 
@@ -87,6 +108,7 @@ Execution = TypedDict(
         "deferrals": int,
         "deferredFor": str | None,
         "workerId": str | None,
+        "approval": ApprovalDecision | None,
         "progress": Progress | None,
         "result": Any,
         # A line of skipped slots has these instead of an attempt.

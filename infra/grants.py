@@ -50,7 +50,8 @@ _USE_SLOTS = (
     Grant("FreeSlots", ("dynamodb:DeleteItem",), ("table:coordination",)),
     _FIND_WAITING,
 )
-"""Slots of concurrency keys; with TakeSlots executor and steps write circuits, too."""
+"""Slots of concurrency keys; with TakeSlots executor and steps write circuits, too, with ReadSlots and FreeSlots the
+executor reads who depends on a job, and forgets who is gone."""
 _SEND_HINTS = Grant("SendHints", ("sqs:SendMessage",), _RUN_QUEUES)
 _ARM = Grant("ArmSchedules", ("scheduler:CreateSchedule",), ("schedules",))
 _CALL_TARGETS = (
@@ -77,8 +78,11 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         Grant("ClaimKey", ("dynamodb:PutItem",), ("table:idempotency",)),
         Grant("ReleaseKey", ("dynamodb:DeleteItem",), ("table:idempotency",)),
         Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),
+        # With these also edges between jobs, versions of graphs (a transaction asks for what each of its writes is) and
+        # workflows are read, put and deleted.
         Grant("RegisterOwner", ("dynamodb:PutItem",), ("table:coordination",)),
         Grant("ListOwners", ("dynamodb:Query",), ("table:coordination",)),
+        Grant("ReadListedWorkflows", ("dynamodb:BatchGetItem",), ("table:coordination",)),
         _FIND_WAITING,
         _READ_TYPE,
         Grant("ForgetJobType", ("dynamodb:DeleteItem",), ("table:coordination",)),
@@ -92,6 +96,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
     "poll": (
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
+        Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),
         Grant("ReadWorker", ("dynamodb:GetItem",), ("table:coordination",)),
         Grant("CountRequest", ("dynamodb:UpdateItem",), ("table:coordination",)),
@@ -108,6 +113,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
             _RUN_QUEUES,
         ),
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
+        Grant("ReadParents", ("dynamodb:BatchGetItem",), ("table:jobs",)),
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
         Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),
         Grant("RecordExecution", ("dynamodb:PutItem",), ("table:executions",)),

@@ -13,6 +13,7 @@ from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.job import Job
 from functions.domain.lean import kept_execution
+from functions.graph_ports import Dependents, Graphs
 from functions.ports import Circuits, Clock, JobStore, RunHistory, Slots
 from functions.usecases.executor import Handled, handle_hint
 from functions.usecases.jobs import JobDraft, create_job
@@ -49,11 +50,15 @@ class Driver:
         history: RunHistory | None = None,
         circuits: Circuits | None = None,
         slots: Slots | None = None,
+        dependents: Dependents | None = None,
+        graphs: Graphs | None = None,
     ) -> None:
-        """`jobs`, `history`, `circuits` and `slots` put adapters in the place of the fakes."""
+        """The ports that are named put adapters in the place of the fakes."""
         self.world = world or World()
         self.sweeps = sweeps
         self.handled: list[Handled] = []
+        self.ended: list[Execution] = []
+        """Attempts as those were told who count them."""
         self.dead_messages: list[Delivery] = []
         self.crashes = 0
         self.states: list[str] = []
@@ -67,16 +72,18 @@ class Driver:
             "clock": self.world.clock,
             "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
+            "ended": self.ended.append,
         }
         machine = self.world.machine
         circuits = circuits or self.world.circuits
+        dependents = dependents or self.world.dependents
         self.executor = Executor(
             **shared,
             targets=self.world.targets,
             uniform=middle,
             machine=machine,
             circuits=circuits,
-            dependents=self.world.dependents,
+            dependents=dependents,
         )
         self.services = Services(
             **shared,
@@ -86,8 +93,8 @@ class Driver:
             workers=self.world.workers,
             progress=self.world.progress,
             machine=machine,
-            dependents=self.world.dependents,
-            graphs=self.world.graphs,
+            dependents=dependents,
+            graphs=graphs or self.world.graphs,
             workflows=self.world.workflows,
             circuits=circuits,
             retry_configs=self.world.retry_configs,
@@ -108,6 +115,11 @@ class Driver:
         row = self.services.jobs.get(job_id)
         assert row is not None
         return row
+
+    def all_rows(self) -> list[Job]:
+        """Those of every job of the scheduler's, but for deleted ones."""
+        page = self.services.jobs.list_by_owner(SCHEDULER.owner, limit=100, cursor=None)
+        return [self.row(one) for one in page.items]
 
     def history(self, job_id: str) -> list[Execution | SkippedSlots]:
         """What the job's history shows of what has ended, newest first: rows of history, and what the row keeps."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from functions.domain.errors import GnomonError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
-from functions.domain.ids import is_manual, slot_id, slot_instant
+from functions.domain.ids import is_dependent, is_manual, is_scheduled, run_id, slot_id, slot_instant
 from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.domain.run import RunState
+from functions.domain.run import Decision, RunState
 from functions.usecases.actions import (
     cancel_execution,
     cancel_job,
@@ -22,8 +22,9 @@ from functions.usecases.actions import (
     resume_job,
     retry_job,
 )
+from functions.usecases.approvals import Verdict, decide_run
 from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
-from tests.driver import SCHEDULER, Driver
+from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW, make_document
 from tests.working import FlowWorker, LateReports
 
@@ -55,6 +56,10 @@ class Flow:
     """Scheduled slot, in seconds after NOW, to its final status or SKIPPED."""
     manual: tuple[str, ...] = ()
     """Final statuses of the manual runs."""
+    dependent: tuple[str, ...] = ()
+    """Final statuses of the runs that were made for those of other jobs, oldest first."""
+    begins: int = 0
+    """Seconds after the end of its parent's run at which the job begins to depend on it."""
 
     after_a_death: str = ""
     """Another status a slot may end with when something died: its run was still active when the job was cancelled."""
@@ -76,11 +81,13 @@ def repeated(driver: Driver, request: Callable[[], Any]) -> Any:
     return answer
 
 
-def made(driver: Driver, *, enabled: bool = True, **document: Any) -> str:
-    """The id of a job that was created, by a request with an idempotency key."""
+def made(driver: Driver, *, enabled: bool = True, after: tuple[str, ...] = (), key: str = "k", **document: Any) -> str:
+    """The id of a job that was created, by a request with an idempotency key; one `after` others depends on them."""
+    if after:
+        document |= {"schedule": None, "dependsOn": [{"jobId": parent} for parent in after]}
     draft = JobDraft(document=make_document(**document), payload="{}", enabled=enabled)
-    key = IdempotencyKey("alice POST /v1/jobs", "k", "hash")
-    created = repeated(driver, lambda: create_job(driver.services, SCHEDULER, draft, key=key))
+    idempotency = IdempotencyKey("alice POST /v1/jobs", key, "hash")
+    created = repeated(driver, lambda: create_job(driver.services, SCHEDULER, draft, key=idempotency))
     return str(created.job.id)
 
 
@@ -321,6 +328,96 @@ def callback_that_never_comes(driver: Driver) -> str:
     return job_id
 
 
+def gated(decision: Decision | None, **gate: Any) -> Callable[[Driver], str]:
+    """Ten minutes after the start somebody decides, by a request with an idempotency key; or nobody does."""
+
+    def run(driver: Driver) -> str:
+        job_id = made(driver, schedule=ONCE, approval={"role": "admin", "timeoutSeconds": 1_200, **gate})
+        driver.run_until(NOW + 600)
+        if decision is not None:
+            key = IdempotencyKey("root POST decide", "k", "hash")
+            verdict = Verdict(decision=decision)
+            repeated(driver, lambda: decide_run(driver.services, ADMIN, job_id, verdict, key=key))
+        driver.run_until(NOW + 1_300)
+        return job_id
+
+    return run
+
+
+def gates_of_a_cron(driver: Driver) -> str:
+    """Three runs beside each other: one is approved, one rejected, about one nobody decides."""
+    gate = {"role": "admin", "timeoutSeconds": 400}
+    job_id = made(driver, schedule=MINUTELY, maxRuns=3, overlapPolicy="allow", approval=gate)
+    driver.run_until(NOW + 400)
+    for second, decision in ((60, Decision.REJECTED), (120, Decision.APPROVED)):
+        verdict = Verdict(decision=decision, run=run_id(job_id, slot_id(NOW + second)))
+        repeated(driver, lambda verdict=verdict: decide_run(driver.services, ADMIN, job_id, verdict))
+    driver.run_until(NOW + 700)
+    return job_id
+
+
+def child_of_a_one_time_job(driver: Driver) -> str:
+    parent = made(driver, schedule=ONCE)
+    job_id = made(driver, after=(parent,), key="child")
+    driver.run_until(NOW + 20)
+    return job_id
+
+
+def child_that_comes_late(driver: Driver) -> str:
+    """Its parent is over by then, and counts at once."""
+    parent = once_succeeds(driver)
+    driver.run_until(NOW + SETTLE)
+    job_id = made(driver, after=(parent,), key="child")
+    driver.run(20)
+    return job_id
+
+
+def diamond(driver: Driver) -> str:
+    top = made(driver, schedule=ONCE)
+    left, right = made(driver, after=(top,), key="left"), made(driver, after=(top,), key="right")
+    job_id = made(driver, after=(left, right), key="bottom")
+    driver.run_until(NOW + 30)
+    return job_id
+
+
+def child_of_a_failing_job(driver: Driver) -> str:
+    """It is skipped, and so is what depends on it."""
+    _answers(driver, FAILED)
+    parent = made(driver, schedule=ONCE, retryConfig={"maxRetries": 0})
+    child = made(driver, after=(parent,), key="child")
+    job_id = made(driver, after=(child,), key="grandchild")
+    driver.run_until(NOW + 30)
+    return job_id
+
+
+def child_of_a_recurring_job(driver: Driver) -> str:
+    parent = made(driver, schedule=MINUTELY, maxRuns=2)
+    job_id = made(driver, after=(parent,), key="child")
+    driver.run_until(NOW + 200)
+    return job_id
+
+
+def child_of_a_cancelled_job(driver: Driver) -> str:
+    parent = made(driver, schedule=MINUTELY)
+    job_id = made(driver, after=(parent,), key="child", onUpstreamFailure="fail")
+    driver.run_until(NOW + 30)
+    repeated(driver, lambda: cancel_job(driver.services, SCHEDULER, parent))
+    driver.run_until(NOW + 60)
+    return job_id
+
+
+def given_parents(driver: Driver) -> str:
+    """A scheduled job is given a parent that is over, in place of its schedule."""
+    parent = once_succeeds(driver)
+    job_id = made(driver, schedule={"type": "once", "at": "2027-02-01T00:00:00Z"}, key="child")
+    driver.run_until(NOW + SETTLE)
+    document = make_document(schedule=None, dependsOn=[{"jobId": parent}])
+    draft = JobDraft(document=document, payload="1")
+    repeated(driver, lambda: change_job(driver.services, SCHEDULER, job_id, change=lambda _: draft))
+    driver.run(20)
+    return job_id
+
+
 DONE, DEAD, OFF, SKIPPED = "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"
 
 FLOWS = [
@@ -346,6 +443,11 @@ FLOWS = [
     Flow("new-schedule", new_schedule, JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 200: DONE}),
     Flow("manual-run", by_hand, JobStatus.PAUSED, manual=(DONE,)),
     Flow("forced-retry", retry_by_force, JobStatus.COMPLETED, {10: DONE}),
+    Flow("approved", gated(Decision.APPROVED), JobStatus.COMPLETED, {10: DONE}),
+    Flow("rejected", gated(Decision.REJECTED), JobStatus.CANCELLED, {10: OFF}),
+    Flow("gate-times-out", gated(None), JobStatus.CANCELLED, {10: OFF}),
+    Flow("gate-opens-by-itself", gated(None, onTimeout="approve"), JobStatus.COMPLETED, {10: DONE}),
+    Flow("gates-of-a-cron", gates_of_a_cron, JobStatus.CANCELLED, {60: OFF, 120: DONE, 180: OFF}),
     Flow("cancel-waiting", cancel_waiting, JobStatus.CANCELLED, {10: OFF}),
     Flow("cancel-running", cancel_running, JobStatus.CANCELLED, {10: OFF}),
     Flow("cancel-one-execution", cancel_one_execution, JobStatus.COMPLETED, {60: OFF, 120: DONE}),
@@ -358,6 +460,13 @@ FLOWS = [
         {60: SKIPPED, 120: SKIPPED, 180: DONE, 240: DONE},
     ),
     Flow("misfire-skip", outage("skip", 1), JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 180: SKIPPED, 240: DONE}),
+    Flow("child", child_of_a_one_time_job, JobStatus.COMPLETED, dependent=(DONE,)),
+    Flow("child-of-a-job-that-is-over", child_that_comes_late, JobStatus.COMPLETED, dependent=(DONE,), begins=SETTLE),
+    Flow("diamond", diamond, JobStatus.COMPLETED, dependent=(DONE,)),
+    Flow("child-of-a-failing-job", child_of_a_failing_job, JobStatus.SKIPPED, dependent=(SKIPPED,)),
+    Flow("child-of-a-recurring-job", child_of_a_recurring_job, JobStatus.COMPLETED, dependent=(DONE, DONE)),
+    Flow("child-of-a-cancelled-job", child_of_a_cancelled_job, JobStatus.FAILED, dependent=(DEAD,)),
+    Flow("given-parents", given_parents, JobStatus.COMPLETED, dependent=(DONE,), begins=SETTLE),
     Flow("misfire-run-all", outage("run_all", 4), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE, 240: DONE}),
 ]
 
@@ -408,27 +517,51 @@ def scheduled_lateness(driver: Driver, job_id: str) -> dict[int, float]:
     late = {}
     for slot in {entry.slot_id for entry in rows_of(driver, job_id) if isinstance(entry, Execution)}:
         start = first_start(driver, job_id, slot)
-        if start is not None and not is_manual(slot):
+        if start is not None and is_scheduled(slot):
             late[slot_instant(slot) - NOW] = start - slot_instant(slot)
     return late
 
 
-def by_kind(driver: Driver, job_id: str) -> tuple[dict[int, list[str]], list[str]]:
-    """Final statuses of the scheduled slots, in seconds after NOW, and of the manual runs."""
+def dependent_lateness(driver: Driver, job_id: str) -> dict[str, float]:
+    """Slot of a run that was made for others' to the seconds between their end and its first start."""
+    slots = {one.slot_id for one in driver.executions(job_id)}
+    starts = {slot: first_start(driver, job_id, slot) for slot in slots if is_dependent(slot)}
+    return {slot: start - slot_instant(slot) for slot, start in starts.items() if start is not None}
+
+
+def check_graph_settled(driver: Driver) -> None:
+    """What holds of all jobs once nothing is under way: no dependent is left to be told, none runs twice for an end."""
+    for row in driver.all_rows():
+        check_settled(driver, row.id)
+        assert row.followed is None or row.followed.told == row.followed.ends
+        if row.upstream is not None:
+            assert not row.waits_for_parents or row.attention_at is not None
+
+
+class Ended(NamedTuple):
+    """Final statuses of a job's runs."""
+
+    scheduled: dict[int, list[str]]
+    """By the slot, in seconds after NOW."""
+    manual: tuple[str, ...]
+    dependent: tuple[str, ...]
+
+
+def by_kind(driver: Driver, job_id: str) -> Ended:
+    ended: dict[str, list[str]] = {"manual": [], "dependent": []}
     scheduled: dict[int, list[str]] = {}
-    manual: list[str] = []
-    for slot, statuses in final_statuses(driver, job_id).items():
-        if is_manual(slot):
-            manual += statuses
-        else:
+    for slot, statuses in sorted(final_statuses(driver, job_id).items()):
+        if is_scheduled(slot):
             scheduled[slot_instant(slot) - NOW] = statuses
-    return scheduled, manual
+        else:
+            ended["manual" if is_manual(slot) else "dependent"] += statuses
+    return Ended(scheduled, tuple(ended["manual"]), tuple(ended["dependent"]))
 
 
 def check_repaired(driver: Driver, flow: Flow, job_id: str, *, starts: dict[int, float], where: str) -> None:
     """What the crash table promises of a flow in which something died; `starts`: lateness of the flow undisturbed."""
-    check_settled(driver, job_id)
-    scheduled, manual = by_kind(driver, job_id)
+    check_graph_settled(driver)
+    scheduled, manual, dependent = by_kind(driver, job_id)
     assert all(statuses.count("COMPLETED") <= 1 for statuses in scheduled.values()), where
     assert all(slot in scheduled for slot in flow.outcomes), f"{where}: a slot is without outcome"
     for slot, outcome in flow.outcomes.items():
@@ -436,5 +569,8 @@ def check_repaired(driver: Driver, flow: Flow, job_id: str, *, starts: dict[int,
         allowed = {outcome, flow.after_a_death} | ({SKIPPED} if flow.recurring else set())
         assert scheduled[slot][-1] in allowed, f"{where}: {slot}"
     assert len(manual) == len(flow.manual), where
+    assert dependent == flow.dependent, where
+    for slot, late in dependent_lateness(driver, job_id).items():
+        assert 0 <= late <= flow.begins + PROMISE, f"{where}: slot {slot} started {late} s late"
     for slot, late in scheduled_lateness(driver, job_id).items():
         assert 0 <= late <= starts.get(slot, 0) + PROMISE, f"{where}: slot {slot} started {late} s late"

@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 
 from functions.adapters.dynamodb_items import definition_attributes, read_job, state_attributes
 from functions.adapters.dynamodb_keys import state_key
-from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, events_of, in_history
+from functions.domain.event import Attempt, Change, EventType, LifecycleEvent
+from functions.domain.events import events_of, in_history
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
-from functions.domain.ids import execution_id, parse_execution_id
+from functions.domain.ids import execution_id, is_dependent, parse_execution_id, run_id
 from functions.domain.job import Job
 from functions.domain.run import RunState
+from functions.domain.upstream import UNMET
 
 FAILURES = (EventType.FAILED, EventType.PERMANENTLY_FAILED)
-ENDS = (*FAILURES, EventType.COMPLETED, EventType.RUN_CANCELLED)
+ENDS = (*FAILURES, EventType.COMPLETED, EventType.RUN_CANCELLED, EventType.SKIPPED)
 NEVER_FOLLOWED = ("QUARANTINED", "RETRY_WINDOW_OVER")
 """Reasons of rows put before the job's row, which may be written by a caller in between: then it never follows them."""
 
@@ -68,12 +70,16 @@ class Heard:
         known = {(one.slot_id, one.attempt): one for one in executions}
         self._attempts(row, known)
         self._gaps(row, gaps)
+        self._graph(row, known)
+        self._gates(row, known)
         self._switches(row)
         self._silences(row)
 
     def _attempts(self, row: Job, known: dict[tuple[str, int], Execution]) -> None:
         stories: dict[tuple[str, int], list[LifecycleEvent]] = {}
         for event in self.of(EventType.STARTED, *ENDS):
+            if "execution_id" not in event.facts:
+                continue  # skipped slots
             key = parse_execution_id(event.facts["execution_id"])
             assert key is not None
             stories.setdefault((key.slot_id, key.attempt), []).append(event)
@@ -127,11 +133,47 @@ class Heard:
             stored[row.gap.first] = (row.gap.first, row.gap.last, row.gap.count, row.gap.reason.value)
         told: dict[int, int] = {}
         for event in self.of(EventType.SKIPPED):
+            if "execution_id" in event.facts:
+                continue
             first, last, reason = event.facts["first"], event.facts["last"], event.facts["reason"]
             inside = [one for one in stored.values() if one[0] <= first <= last <= one[1] and one[3] == reason]
             must(len(inside) == 1, "what is skipped is in one gap", (event, stored))
             told[inside[0][0]] = told.get(inside[0][0], 0) + event.facts["count"]
         must(told == {gap[0]: gap[2] for gap in stored.values()}, "skips are told slot by slot", (told, stored))
+
+    def _graph(self, row: Job, known: dict[tuple[str, int], Execution]) -> None:
+        """A run that was made for others' runs is told once, unless it was made to end at once."""
+        told = [event.facts["run_id"] for event in self.of(EventType.UNBLOCKED)]
+        must(len(told) == len(set(told)), "what is unblocked is told once", told)
+        made = {run_id(row.id, slot) for slot, _ in known if is_dependent(slot)}
+        ended = {run_id(row.id, slot) for (slot, _), one in known.items() if one.reason in UNMET}
+        active = {run_id(row.id, slot) for slot, run in row.runs.items() if run.took and run.verdict is None}
+        must(made - ended <= set(told) <= (made - ended) | active, "runs are told as they are made", (told, known, row))
+        waits = False
+        for event in self.events:
+            if event.type is EventType.BLOCKED:
+                must(not waits, "a wait is told once", event)
+                waits = True
+            elif event.type in (EventType.UNBLOCKED, EventType.CHANGED, EventType.RETRY_SCHEDULED, *ENDS):
+                waits = False
+
+    def _gates(self, row: Job, known: dict[tuple[str, int], Execution]) -> None:
+        """A run at its gate is told before it is decided about, and each decision once."""
+        waiting: set[str] = set()
+        decided: dict[str, str] = {}
+        for event in self.of(EventType.APPROVAL_NEEDED, EventType.APPROVED, EventType.REJECTED):
+            run = event.facts["run_id"]
+            if event.type is EventType.APPROVAL_NEEDED:
+                must(run not in waiting, "a gate is told once", event)
+                waiting.add(run)
+                continue
+            must(run in waiting, "who decides was asked", event)
+            waiting.discard(run)
+            decided[run] = event.type.value
+        for (slot, _), one in known.items():
+            if one.approval is not None:
+                words = (run_id(row.id, slot), f"job.{one.approval.decision.value}")
+                must(words in decided.items(), "a decision is told", (words, decided))
 
     def _silences(self, row: Job) -> None:
         """Told once; then the job recovers by a success, or somebody changes or cancels it."""
@@ -166,6 +208,8 @@ def expected(execution: Execution) -> EventType:
         return EventType.COMPLETED
     if execution.status is ExecutionStatus.CANCELLED:
         return EventType.RUN_CANCELLED
+    if execution.status is ExecutionStatus.SKIPPED:
+        return EventType.SKIPPED
     return EventType.PERMANENTLY_FAILED if execution.final else EventType.FAILED
 
 

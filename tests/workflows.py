@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from functions.domain.execution import ExecutionError, ExecutionStatus
@@ -9,7 +10,7 @@ from functions.domain.outcome import Invocation, TargetAnswer
 from tests.api_client import Api, Reply
 from tests.driver import Driver
 from tests.factories import NOW
-from tests.fakes import FakeClock, World
+from tests.fakes import FakeClock, InMemoryRateLimits, World
 from tests.faults import Faults
 
 if TYPE_CHECKING:
@@ -45,12 +46,17 @@ class Played:
 
     def __init__(self, faults: Faults | None = None) -> None:
         self.world = World(clock=FakeClock(NOW), faults=faults or Faults())
+        self.world.limits = InMemoryRateLimits(
+            reads_per_minute=10_000, creations_per_day=100_000, faults=self.world.faults
+        )
         self.api = Api(self.world)
         self.other = Api(self.world)
         """Another process of the API."""
         self.driver = Driver(self.world)
         self.failing: set[str] = set()
         """Names of jobs whose target fails."""
+        self.results: dict[str, str] = {}
+        """What the target answers, as JSON text, by the job's name."""
         self.slow: dict[str, float] = {}
         """Seconds that a job's target takes, by its name."""
         self.on_call: Callable[[str], None] = lambda _name: None
@@ -59,13 +65,17 @@ class Played:
         self.world.targets.answers = [self._answer]
 
     def _answer(self, invocation: Invocation) -> TargetAnswer:
-        row = self.world.jobs.get(invocation.job_id)
-        assert row is not None
-        name = row.defined.name.rpartition("/")[2]
+        name = self.name_of(invocation.job_id).rpartition("/")[2]
         self.called.append(name)
         self.world.clock.advance(self.slow.get(name, 0))
         self.on_call(name)
-        return FAILED if name in self.failing else OK
+        if name in self.failing:
+            return FAILED
+        return dataclasses.replace(OK, result=self.results[name]) if name in self.results else OK
+
+    def name_of(self, job_id: str) -> str:
+        row = self.driver.row(job_id)
+        return row.defined.name
 
     def create(self, body: Mapping[str, Any], **options: Any) -> str:
         """The path of the workflow that is made of the body."""
@@ -87,3 +97,19 @@ class Played:
 
     def ids(self, path: str) -> dict[str, str]:
         return {one["name"]: one["jobId"] for one in self.seen(path)["jobs"]}
+
+
+class After:
+    """Does something once, after so many writes: `faults.on_step = After(3, action)`."""
+
+    def __init__(self, writes: int, act: Callable[[], Any]) -> None:
+        self._left = writes
+        self._act = act
+        self.done = False
+        self.result: Any = None
+
+    def __call__(self, when: str, _name: str) -> None:
+        self._left -= when == "after"
+        if when == "after" and self._left == 0 and not self.done:
+            self.done = True
+            self.result = self._act()

@@ -8,7 +8,7 @@ from functions.adapters.dynamodb_circuits import read_circuit
 from functions.adapters.dynamodb_items import read_job
 from functions.adapters.dynamodb_keys import name_of, row_of
 from functions.adapters.dynamodb_workers import read_worker
-from functions.domain.events import Change
+from functions.domain.event import Change
 from functions.domain.target_events import CircuitChange, WorkerRegistered
 
 STATE = "S"

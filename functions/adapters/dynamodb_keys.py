@@ -4,10 +4,23 @@
 |--------------|-----------|--------------------------------------------------|-------------------------|
 | Jobs         | `jobId`   | `S`: `S` state, `D#<revision>#<mark>` definition | attention owner waiting |
 | Executions   | `jobId`   | `sk`: `<slot>-<attempt>`, gaps `<first>-0000`    | dead `dl ca`            |
+|              | `<job>#ends` | `<number>`: ends of runs, for other jobs      |                         |
 | Idempotency  | `pk`      |                                                  |                         |
 | Coordination | `kind`    | `name`                                           |                         |
 
 Keys of the indexes of Jobs: attention `as at`, owner `ow oc`, waiting `wp ws`.
+
+| `kind` of Coordination                       | `name`             | what                                       |
+|----------------------------------------------|--------------------|--------------------------------------------|
+| `bucket`, `owner`                            | caller, owner      | what is left of a limit; who owns jobs     |
+| `retry-config`, `circuit`                    | job type, target   | configuration of a type; a circuit         |
+| `worker`, `progress`                         | worker, execution  | a worker; how far an execution is          |
+| `slot#<concurrency key>`                     | `<index>`          | a slot that is taken                       |
+| `dependents#<job>`                           | job                | an edge to a job that depends on this one  |
+| `graph`                                      | owner              | version of the owner's graph               |
+| `workflow`                                   | workflow           | jobs that were created together            |
+| `workflows#<owner>`                          | `<created>#<id>`   | the list of an owner's workflows           |
+
 The attribute `ttl` of every table is the epoch second after which DynamoDB may delete the row.
 """
 
@@ -37,6 +50,7 @@ WAITING_SHARDS = 4
 DEAD_LETTERS = "d"
 """Partition of the index of dead letters."""
 
+_ENDS = "#ends"
 _OWNER_PLACE = re.compile(r"\d{10}#[0-9a-f-]{36}", re.ASCII)
 _WORKFLOW_PLACE = re.compile(r"\d{10}#.{1,64}", re.ASCII)
 _HISTORY_PLACE = re.compile(r"\d{10}([dm][a-z2-7]{8})?-\d{4}", re.ASCII)
@@ -118,7 +132,12 @@ def gap_key(job_id: str, first: int) -> dict[str, Any]:
 
 def end_key(job_id: str, number: int) -> dict[str, Any]:
     """The end of a run, by its number: a partition beside that of the job's history."""
-    return {"jobId": text(f"{job_id}#ends"), "sk": text(f"{number:010d}")}
+    return {"jobId": text(f"{job_id}{_ENDS}"), "sk": text(f"{number:010d}")}
+
+
+def is_end(item: Item) -> bool:
+    """Whether the row of Executions keeps the end of a run for other jobs, and is no part of a history."""
+    return job_id_of(item).endswith(_ENDS)
 
 
 def history_start_key(job_id: str, place: str) -> dict[str, Any]:

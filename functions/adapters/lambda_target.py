@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from functions.adapters.answers import completed, failed, is_retryable_status, retry_after, timed_out
 from functions.adapters.deadline import Deadline, DeadlineError, within
-from functions.domain.result import RESULT_BYTES, kept_result
+from functions.domain.result import RESULT_BYTES, ResultTooLargeError, whole_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,7 @@ WATCHDOG_LEAD = 0.5
 """Seconds by which the watchdog of the jobs function comes before the caller gives up."""
 
 _ANSWER_BYTES = 256 * 1024
+"""How much of an answer is read."""
 _RETRYABLE_CODES = frozenset({"ResourceConflictException", "ThrottlingException", "Throttling"})
 
 
@@ -75,7 +76,7 @@ class LambdaTarget:
 
         def invoke(_: Deadline) -> tuple[str | None, bytes]:
             answer = self._client.invoke(FunctionName=function, InvocationType="RequestResponse", Payload=body)
-            return answer.get("FunctionError"), answer["Payload"].read(_ANSWER_BYTES)
+            return answer.get("FunctionError"), answer["Payload"].read(_ANSWER_BYTES + 1)
 
         try:
             function_error, answer = within(seconds, invoke)
@@ -86,7 +87,7 @@ class LambdaTarget:
         except BotoCoreError as error:
             return failed("NETWORK_ERROR", f"{function} could not be invoked: {type(error).__name__}")
         if not more:
-            return _target_error(answer) if function_error else completed(kept_result(answer))
+            return _target_error(answer) if function_error else _returned(answer)
         if function_error:
             return _died(answer, invocation.timeout_seconds, elapsed=time.monotonic() - started)
         return _handled(answer)
@@ -121,6 +122,16 @@ def _event(invocation: Invocation, more: dict[str, object]) -> bytes:
 def _target_error(answer: bytes) -> TargetAnswer:
     kind, message = _function_error(answer)
     return failed("TARGET_ERROR", f"{kind}: {message}")
+
+
+def _returned(answer: bytes) -> TargetAnswer:
+    """The function has done its work: one whose result is too large would do it twice in another attempt."""
+    try:
+        if len(answer) > _ANSWER_BYTES:
+            raise ResultTooLargeError(_ANSWER_BYTES, at_least=True)
+        return completed(whole_result(answer))
+    except ResultTooLargeError as error:
+        return failed("RESULT_TOO_LARGE", f"the function's result cannot be kept: {error}", retryable=False)
 
 
 def _died(answer: bytes, timeout_seconds: int, *, elapsed: float) -> TargetAnswer:

@@ -23,6 +23,8 @@ REMEMBERED_TYPES = 1_000
 class _Known(NamedTuple):
     config: TypeConfig
     until: float
+    failing: bool
+    """It could not be read when it was last looked for, which was told."""
 
 
 class RememberedJobTypes:
@@ -33,7 +35,6 @@ class RememberedJobTypes:
         self._clock = clock
         self._defaults = defaults
         self._known: dict[str, _Known] = {}
-        self._failing: set[str] = set()
 
     def get(self, job_type: str | None) -> TypeConfig:
         if job_type is None:
@@ -41,20 +42,20 @@ class RememberedJobTypes:
         now, known = self._clock.now(), self._known.get(job_type)
         if known is not None and now < known.until:
             return known.config
-        config = self._read(job_type, self._defaults if known is None else known.config)
+        read = self._read(job_type, known)
+        last = self._defaults if known is None else known.config
+        config = last if read is None else read
         if len(self._known) >= REMEMBERED_TYPES:
             self._known.clear()
-        self._known[job_type] = _Known(config, now + REMEMBERED_SECONDS)
+        self._known[job_type] = _Known(config, now + REMEMBERED_SECONDS, failing=read is None)
         return config
 
-    def _read(self, job_type: str, otherwise: TypeConfig) -> TypeConfig:
+    def _read(self, job_type: str, known: _Known | None) -> TypeConfig | None:
         try:
             stored = self._configs.get(job_type)
             config = self._defaults if stored is None else TypeConfig.read(stored.document).over(self._defaults)
         except (ClientError, BotoCoreError, CorruptDefinitionError):
-            if job_type not in self._failing:
-                self._failing.add(job_type)
+            if known is None or not known.failing:
                 logger.warning("configuration of the job type %s cannot be read", job_type, exc_info=True)
-            return otherwise
-        self._failing.discard(job_type)
+            return None
         return config

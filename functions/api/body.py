@@ -15,6 +15,7 @@ import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from functions.domain.errors import FieldProblem, InvalidRequestError, PayloadTooLargeError
+from functions.domain.upstream_values import PAYLOAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 256 * 1024
 MAX_BULK_BODY_BYTES = 4 * 1024 * 1024
 """Of a body with many items: an invocation takes 6 MB, the event's own text included (Lambda quotas)."""
-MAX_PAYLOAD_BYTES = 131_072
+MAX_PAYLOAD_BYTES = PAYLOAD_BYTES
 MAX_DEPTH = 100
 MAX_INTEGER_DIGITS = 4_300
 """CPython's own limit for reading integers (`sys.int_info.default_max_str_digits`)."""

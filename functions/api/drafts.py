@@ -14,6 +14,7 @@ from functions.domain.definition import check_execution
 from functions.domain.dependence import check_dependencies
 from functions.domain.schedule import Schedule
 from functions.domain.target import check_target, masked_target, unmasked
+from functions.domain.upstream_values import check_taken
 from functions.usecases.jobs import JobDraft
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class DraftReader:
         document = {name: value for name, value in body.items() if name not in _APART}
         stored = None if before is None or before.definition is None else before.definition
         document["target"] = unmasked(document["target"], None if stored is None else stored.target)
+        check_taken(payload, [one["jobId"] for one in document.get("dependsOn") or ()])
         return JobDraft(document=document, payload=payload, enabled=body.get("enabled"))
 
     def _check(self, document: Mapping[str, Any], before: Job | None) -> None:

@@ -128,6 +128,8 @@ OPERATIONS: dict[str, Operation] = {
     "resumeJob": _action("Switch a job on again"),
     "executeJob": _action("Run a job now, beside its schedule", KEY),
     "retryJob": _action("Retry the run that failed last, or waits for its retry", KEY, body="RetryBody"),
+    "approveRun": _action("Let a run pass that waits for approval", KEY, body="DecisionBody"),
+    "rejectRun": _action("End a run that waits for approval", KEY, body="DecisionBody"),
     "cancelJob": _action("Cancel a job for good, its running attempts too"),
     "listJobHistory": Operation(
         tag="executions",

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from functions.api.openapi_gates import GATES
 from functions.api.openapi_shapes import (
     CIRCUIT_KEY,
     EXECUTION_ID,
@@ -24,6 +25,7 @@ from functions.api.openapi_shapes import (
 from functions.api.openapi_workflow_schemas import workflow_job, workflow_schemas
 from functions.api.schemas import (
     BulkBody,
+    DecisionBody,
     JobBody,
     NoFields,
     RetryBody,
@@ -42,6 +44,7 @@ _BODIES = (
     JobBody,
     BulkBody,
     RetryBody,
+    DecisionBody,
     NoFields,
     TypeConfigBody,
     WorkerBody,
@@ -104,6 +107,7 @@ def _answers(body: Schema) -> dict[str, Schema]:
         "silentSince": maybe(INSTANT | {"description": "Since when the job has had no success, once it is silent."}),
         "revision": {"type": "integer", "minimum": 1, "description": "Changes by callers; first part of the ETag."},
         "activeRuns": {"type": "array", "items": ref("ActiveRun")},
+        "gates": {"type": "array", "items": ref("Gate"), "description": "Runs that wait for approval."},
         "lastRun": maybe(ref("LastRun")),
         "upstream": ref("Upstream"),
     }
@@ -152,6 +156,7 @@ def _answers(body: Schema) -> dict[str, Schema]:
                 "endedAt": INSTANT,
             }
         ),
+        **GATES,
         "Upstream": record(
             {
                 "waitingFor": maybe(JOB_ID | {"description": "The first job that is not yet as this one needs it."}),
@@ -285,6 +290,7 @@ def _execution_fields() -> dict[str, Schema]:
         "deferrals": {"type": "integer", "minimum": 0, "description": "Times it was put off before it started."},
         "deferredFor": maybe({"type": "string", "description": "Why it was put off last."}),
         "workerId": maybe({"type": "string", "description": "The worker that holds it, or held it."}),
+        "approval": maybe(ref("ApprovalDecision")),
         "progress": maybe(_progress()),
         "result": {"description": "The target's answer, at most 32 KB of JSON; null for none."},
     }

@@ -10,11 +10,12 @@ from functions.api.conditional import etag, is_unchanged
 from functions.api.paging import paging_of
 from functions.api.request import JSON_TYPE, MERGE_PATCH_TYPE, Answer, Request
 from functions.api.route import Access, Route
-from functions.api.schemas import NoFields, RetryBody
+from functions.api.schemas import DecisionBody, NoFields, RetryBody
 from functions.api.validation import shown, validated
 from functions.api.views import history_text, job_text, jobs_text
 from functions.domain.job import JobStatus
-from functions.usecases import actions, history, jobs
+from functions.domain.run import Decision
+from functions.usecases import actions, approvals, history, jobs
 
 if TYPE_CHECKING:
     from functions.api.drafts import DraftReader
@@ -41,6 +42,8 @@ class JobRoutes:
             Route("executeJob", "POST", f"{one}/execute", Access.WRITE, self.execute),
             Route("retryJob", "POST", f"{one}/retry", Access.WRITE, self.retry),
             Route("cancelJob", "POST", f"{one}/cancel", Access.WRITE, self.cancel),
+            Route("approveRun", "POST", f"{one}/approve", Access.WRITE, self.approve),
+            Route("rejectRun", "POST", f"{one}/reject", Access.WRITE, self.reject),
             Route("listJobHistory", "GET", f"{one}/history", Access.READ, self.history),
         )
 
@@ -138,6 +141,28 @@ class JobRoutes:
                 request.caller,
                 request.job_id,
                 delay_seconds=options.delay_seconds,
+                key=request.idempotency_key(body),
+                if_match=request.if_match,
+            )
+        )
+
+    def approve(self, request: Request) -> Answer:
+        return self._decide(request, Decision.APPROVED)
+
+    def reject(self, request: Request) -> Answer:
+        return self._decide(request, Decision.REJECTED)
+
+    def _decide(self, request: Request, decision: Decision) -> Answer:
+        request.query()
+        body = request.json()
+        options = validated(DecisionBody, body)
+        verdict = approvals.Verdict(decision=decision, run=options.run_id, comment=options.comment)
+        return _with_job(
+            approvals.decide_run(
+                self.services,
+                request.caller,
+                request.job_id,
+                verdict,
                 key=request.idempotency_key(body),
                 if_match=request.if_match,
             )

@@ -20,6 +20,8 @@ MAX_TIMEOUT_SECONDS = 86_400
 MAX_DELAY_SECONDS = 86_400
 MAX_INTERVAL_SECONDS = 31_536_000
 YEAR_SECONDS = 31_536_000
+MAX_GATE_SECONDS = 2_592_000
+"""30 days."""
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -47,6 +49,9 @@ MAX_LABEL_LENGTH = 64
 Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_LENGTH, pattern=LABEL_PATTERN)]
 HeaderName = Annotated[str, StringConstraints(max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderText = Annotated[str, StringConstraints(max_length=4_096, pattern=r"^[\x20-\x7e\t]*$")]
+GROUP_PATTERN = r"^[^\s\[\]]+$"
+"""Groups come in a token's claim as `[a b]`."""
+CallerName = Annotated[str, StringConstraints(min_length=1, max_length=254)]
 ErrorCode = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[A-Z][A-Z0-9_]*(:.+)?$")]
 
 
@@ -138,6 +143,27 @@ class CircuitBreaker(Strict):
     success_threshold: Annotated[int, Field(ge=1, le=100, description="Successes in a row that close it.")] = 1
 
 
+class Approval(Strict):
+    """The gate that each run passes before its first attempt: somebody has to approve it."""
+
+    role: Annotated[
+        str,
+        StringConstraints(min_length=1, max_length=128, pattern=GROUP_PATTERN),
+        Field(description="`admin`, `scheduler`, or a group of the user pool; an admin has every role."),
+    ]
+    approvers: list[CallerName] = absent(
+        min_length=1, max_length=50, description="One of these callers, by id, username or verified e-mail address."
+    )
+    timeout_seconds: Annotated[int, Field(ge=1, le=MAX_GATE_SECONDS, description="How long a run waits.")]
+    on_timeout: Annotated[
+        Literal["reject", "approve"], Field(description="What happens to a run about which nobody decided in time.")
+    ] = "reject"
+    four_eyes: Annotated[
+        bool,
+        Field(description="Not whoever created the job, changed it last, or asked for the run decides about it."),
+    ] = True
+
+
 class TypeConfigBody(RetryConfig):
     """What holds for the jobs of a type where they say nothing themselves: the fields of `retryConfig`, and more."""
 
@@ -209,6 +235,7 @@ class JobBody(Strict):
     circuit_breaker: CircuitBreaker = absent()
     concurrency_key: Label = absent(description="Executions of all jobs of an owner with this key share the limit.")
     max_concurrency: int = absent(ge=1, le=1_000)
+    approval: Approval = absent()
     start_at: Instant = absent()
     end_at: Instant = absent()
     max_runs: int = absent(
@@ -235,6 +262,17 @@ class RetryBody(Strict):
     """What `POST /v1/jobs/{jobId}/retry` takes."""
 
     delay_seconds: Annotated[int, Field(ge=0, le=MAX_DELAY_SECONDS)] = 0
+
+
+class DecisionBody(Strict):
+    """What `POST /v1/jobs/{jobId}/approve` and `/reject` take."""
+
+    run_id: Annotated[str, StringConstraints(min_length=1, max_length=128)] = absent(
+        description="The run; required for recurring jobs, each of whose runs has a gate of its own."
+    )
+    comment: Annotated[str, StringConstraints(min_length=1, max_length=500)] = absent(
+        description="Kept with the decision, for whoever reads the history."
+    )
 
 
 class NoFields(Strict):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from functions.domain.job import Job, Upstream
     from functions.domain.job_type import StoredTypeConfig
     from functions.domain.progress import Progress
-    from functions.domain.run import ActiveRun
+    from functions.domain.run import ActiveRun, Approval
     from functions.ports import Page
     from functions.usecases.history import ActiveExecution, HistoryEntry
 
@@ -102,6 +102,7 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "silentSince": rfc3339(job.silence.since) if job.silence is not None and job.is_silent else None,
         "revision": job.revision,
         "activeRuns": [_run(job.id, slot, run) for slot, run in sorted(job.runs.items())],
+        "gates": [_gate(job, slot, run) for slot, run in sorted(job.runs.items()) if run.at_gate],
         "lastRun": last_run_view(job),
     }
     if job.upstream is not None:
@@ -142,7 +143,32 @@ def _run(job_id: str, slot: str, run: ActiveRun) -> dict[str, Any]:
         "scheduledFor": rfc3339(slot_instant(slot)),
         "status": _RUN_STATUS[run.state],
         "attempt": run.attempt,
-        "nextAttemptAt": None if run.due_at is None or run.state is not RunState.WAITING else rfc3339(run.due_at),
+        "nextAttemptAt": None
+        if run.due_at is None or run.state is not RunState.WAITING or run.at_gate
+        else rfc3339(run.due_at),
+    }
+
+
+def _gate(job: Job, slot: str, run: ActiveRun) -> dict[str, Any]:
+    """A run that waits for approval. `role` is null where the definition cannot be read."""
+    policy = None if job.definition is None else job.definition.approval
+    return {
+        "runId": run_id(job.id, slot),
+        "scheduledFor": rfc3339(slot_instant(slot)),
+        "waitingSince": rfc3339(run.deferred_at or 0),
+        "decideBy": rfc3339(run.due_at or 0),
+        "role": None if policy is None else policy.role,
+    }
+
+
+def _approval(approval: Approval | None) -> dict[str, Any] | None:
+    if approval is None:
+        return None
+    return {
+        "decision": approval.decision.value,
+        "by": approval.by,
+        "at": rfc3339(approval.at),
+        "comment": approval.comment,
     }
 
 
@@ -162,6 +188,7 @@ def _execution(execution: Execution) -> str:
         "deferrals": execution.deferrals,
         "deferredFor": execution.deferred_for,
         "workerId": execution.worker_id,
+        "approval": _approval(execution.approval),
         "progress": None,
     }
     return with_raw(view, "result", "null" if execution.result is None else execution.result)
@@ -181,6 +208,7 @@ def active_view(execution: ActiveExecution) -> dict[str, Any]:
         "deferrals": execution.deferrals,
         "deferredFor": execution.deferred_for,
         "workerId": execution.worker_id,
+        "approval": _approval(execution.approval),
         "progress": None if execution.progress is None else progress_view(execution.progress),
         "result": None,
     }

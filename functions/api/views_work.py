@@ -45,7 +45,7 @@ def _claimed(claimed: Claimed) -> str:
         "deadlineAt": None if run.deadline_at is None else rfc3339(run.deadline_at),
         "queue": job.defined.worker_queue,
     }
-    return with_raw(view, "payload", job.defined.payload)
+    return with_raw(view, "payload", claimed.payload)
 
 
 def _worker(worker: Worker, now: float) -> dict[str, Any]:

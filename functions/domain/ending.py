@@ -65,7 +65,7 @@ def judge(
     `before`: the errors of `attempts_before`.
     """
     run = job.runs[slot]
-    final, next_retry_at, reason = True, None, None
+    next_retry_at, reason = None, None
     if answer.status is not ExecutionStatus.COMPLETED:
         code = answer.error.code if answer.error else "TARGET_ERROR"
         decision = job.defined.retry.decide(
@@ -79,26 +79,8 @@ def judge(
         if decision.next_retry_at is not None and _is_poison(answer.error, before):
             decision = RetryDecision(None, "POISON")
         next_retry_at, reason = decision
-        final = next_retry_at is None
-    return Execution(
-        job_id=job.id,
-        slot_id=slot,
-        attempt=run.attempt,
-        status=answer.status,
-        final=final,
-        fence=run.fence,
-        write_id=write_id,
-        started_at=run.started_at,
-        completed_at=round(now, 3),
-        next_retry_at=next_retry_at,
-        reason=reason,
-        error=answer.error,
-        result=answer.result,
-        deferrals=run.deferrals,
-        deferred_for=run.deferred_for,
-        worker_id=run.worker_id,
-        approval=run.approval,
-    )
+    row = _ended(job.id, slot, run, answer.status, now=now, write_id=write_id)
+    return _followed(replace(row, reason=reason, error=answer.error, result=answer.result), next_retry_at)
 
 
 def lost(
@@ -117,25 +99,9 @@ def lost(
     """
     error = ExecutionError(code="WORKER_LOST", message=message)
     exhausted, poison = run.attempt >= run.attempt_limit, _is_poison(error, before)
-    final = exhausted or poison
-    return Execution(
-        job_id=job_id,
-        slot_id=slot,
-        attempt=run.attempt,
-        status=ExecutionStatus.FAILED,
-        final=final,
-        fence=run.fence,
-        write_id=write_id,
-        started_at=run.started_at,
-        completed_at=round(now, 3),
-        next_retry_at=None if final else math.ceil(now),
-        reason="RETRIES_EXHAUSTED" if exhausted else "POISON" if poison else "RETRY_SCHEDULED",
-        deferrals=run.deferrals,
-        deferred_for=run.deferred_for,
-        worker_id=run.worker_id,
-        approval=run.approval,
-        error=error,
-    )
+    reason = "RETRIES_EXHAUSTED" if exhausted else "POISON" if poison else "RETRY_SCHEDULED"
+    row = _ended(job_id, slot, run, ExecutionStatus.FAILED, now=now, write_id=write_id)
+    return _followed(replace(row, reason=reason, error=error), None if exhausted or poison else math.ceil(now))
 
 
 def put_off(
@@ -145,24 +111,9 @@ def put_off(
 
     Another follows at `until`, unless that is None: after the start there are only ends, so it is another number.
     """
-    final = until is None or run.attempt >= MAX_ATTEMPTS
-    return Execution(
-        job_id=job_id,
-        slot_id=slot,
-        attempt=run.attempt,
-        status=ExecutionStatus.FAILED,
-        final=final,
-        fence=run.fence,
-        write_id=write_id,
-        started_at=run.started_at,
-        completed_at=round(now, 3),
-        next_retry_at=None if final else until,
-        reason=reason,
-        deferrals=run.deferrals,
-        deferred_for=run.deferred_for,
-        error=ExecutionError(code=reason, message=UNSPENT[reason]),
-        approval=run.approval,
-    )
+    row = _ended(job_id, slot, run, ExecutionStatus.FAILED, now=now, write_id=write_id)
+    error = ExecutionError(code=reason, message=UNSPENT[reason])
+    return _followed(replace(row, reason=reason, error=error), None if run.attempt >= MAX_ATTEMPTS else until)
 
 
 def ended_from_outside(
@@ -180,7 +131,11 @@ def ended_from_outside(
 
     It takes the number of the running attempt, or of the one that would have come next (A10).
     """
-    running = run.state is RunState.RUNNING
+    return replace(_ended(job_id, slot, run, status, now=now, write_id=write_id), reason=reason, error=error)
+
+
+def _ended(job_id: str, slot: str, run: ActiveRun, status: ExecutionStatus, *, now: float, write_id: str) -> Execution:
+    """The history row of the run's attempt, the one that runs or would come next, as far as each end has it."""
     return Execution(
         job_id=job_id,
         slot_id=slot,
@@ -189,15 +144,18 @@ def ended_from_outside(
         final=True,
         fence=run.fence,
         write_id=write_id,
-        started_at=run.started_at if running else None,
+        started_at=run.started_at if run.state is RunState.RUNNING else None,
         completed_at=round(now, 3),
-        reason=reason,
-        error=error,
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
         worker_id=run.worker_id,
         approval=run.approval,
     )
+
+
+def _followed(execution: Execution, next_retry_at: int | None) -> Execution:
+    """The row of an attempt that another follows at that instant; final where that is None."""
+    return replace(execution, final=next_retry_at is None, next_retry_at=next_retry_at)
 
 
 TOO_LATE = {

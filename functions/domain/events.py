@@ -1,90 +1,29 @@
 """What a change of a job's row tells the world: lifecycle events, made from the row before and after one write.
 
-One write may mean several events. Their order is fixed: ends of attempts, skipped slots, what a caller did, starts,
-silence. So an event is known by the write's `seq` and its place among the write's events, and a change that is read
-twice makes the same events with the same ids (docs/events.md).
+One write may mean several events. Their order is fixed: ends of attempts, skipped slots, what a caller did, decisions
+at gates, runs made for other jobs' runs, runs that came to a gate, starts, a wait for others, silence. So an event is
+known by the write's `seq` and its place among the write's events, and a change that is read twice makes the same events
+with the same ids (docs/events.md).
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from functions.domain.event import Attempt, Change, EventType, LifecycleEvent, Told, attempt_facts
 from functions.domain.execution import Execution, ExecutionStatus
-from functions.domain.ids import execution_id, is_manual, run_id, slot_id, slot_instant
+from functions.domain.graph_events import of_runs, of_wait
+from functions.domain.ids import execution_id, run_id, slot_id, slot_instant
 from functions.domain.job import Gap, Job
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 LOST = "WORKER_LOST"
-
-
-class EventType(enum.StrEnum):
-    SCHEDULED = "job.scheduled"
-    """Created, or given another next run by a change."""
-    CHANGED = "job.changed"
-    PAUSED = "job.paused"
-    RESUMED = "job.resumed"
-    CANCELLED = "job.cancelled"
-    DELETED = "job.deleted"
-    STARTED = "job.started"
-    COMPLETED = "job.completed"
-    FAILED = "job.failed"
-    """An attempt failed, and another follows."""
-    RETRY_SCHEDULED = "job.retry_scheduled"
-    PERMANENTLY_FAILED = "job.permanently_failed"
-    RUN_CANCELLED = "job.run_cancelled"
-    SKIPPED = "job.skipped"
-    WORKER_LOST = "job.worker_lost"
-    """The owner of an attempt died; what becomes of the run is the event after it."""
-    SILENT = "job.silent"
-    """No success for `alertAfterSeconds`; once a silence."""
-    RECOVERED = "job.recovered"
-    """A success ended a silence that was told."""
-    CIRCUIT_OPENED = "circuit.opened"
-    CIRCUIT_CLOSED = "circuit.closed"
-    WORKER_REGISTERED = "worker.registered"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """One write of a job's row, as the table's stream tells it."""
-
-    before: Job | None
-    after: Job
-    at: float
-    """When it was written, epoch seconds."""
-
-
-class Attempt(NamedTuple):
-    slot_id: str
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifecycleEvent:
-    type: EventType
-    source: str
-    """What it tells of: a job's id, `circuit:<target key>`, `worker:<id>`. Its events are in order."""
-    seq: int
-    """Of the write that it tells of."""
-    index: int
-    """Its place among the events of that write, from 0."""
-    time: float
-    """When it happened, epoch seconds."""
-    facts: Mapping[str, Any]
-    """What this type says besides, in the words of functions/events/models.py; instants in epoch seconds."""
-
-    @property
-    def id(self) -> str:
-        return f"{self.source}:{self.seq}:{self.index}"
-
-
-class _Told(NamedTuple):
-    type: EventType
-    time: float
-    facts: dict[str, Any]
+_OUTCOMES = {
+    ExecutionStatus.COMPLETED: Outcome.COMPLETED,
+    ExecutionStatus.CANCELLED: Outcome.CANCELLED,
+    ExecutionStatus.SKIPPED: Outcome.SKIPPED,
+}
 
 
 def ended_attempts(change: Change) -> tuple[Attempt, ...]:
@@ -127,30 +66,32 @@ def events_of(change: Change, history: Mapping[Attempt, Execution]) -> tuple[Lif
     )
 
 
-def _created(change: Change) -> Iterator[_Told]:
+def _created(change: Change) -> Iterator[Told]:
     after = change.after
-    yield _Told(EventType.SCHEDULED, change.at, {"next_run_at": after.next_due, "paused": after.paused})
+    yield Told(EventType.SCHEDULED, change.at, {"next_run_at": after.next_due, "paused": after.paused})
+    yield from of_wait(None, after, change.at)
 
 
-def _changed(before: Job, change: Change, history: Mapping[Attempt, Execution]) -> Iterator[_Told]:
+def _changed(before: Job, change: Change, history: Mapping[Attempt, Execution]) -> Iterator[Told]:
     after = change.after
     for ended in ended_attempts(change):
         yield from _end(before, after, ended, history.get(ended), change.at)
     gap = _skipped(before, after.gap)
     if gap is not None:
         facts = {"first": gap.first, "last": gap.last, "count": gap.count, "reason": gap.reason.value}
-        yield _Told(EventType.SKIPPED, change.at, facts)
+        yield Told(EventType.SKIPPED, change.at, facts)
     yield from _by_callers(before, after, change.at)
+    yield from of_runs(before, after, change.at)
     for slot in sorted(after.runs):
         run, old = after.runs[slot], before.runs.get(slot)
         if run.state is RunState.RUNNING and (old is None or old.state is not RunState.RUNNING):
-            yield _Told(
-                EventType.STARTED, run.started_at or change.at, _run(after, slot, run.attempt, worker_id=run.worker_id)
-            )
+            facts = attempt_facts(after, slot, run.attempt, worker_id=run.worker_id)
+            yield Told(EventType.STARTED, run.started_at or change.at, facts)
+    yield from of_wait(before, after, change.at)
     yield from _silence(before, after, change.at)
 
 
-def _silence(before: Job, after: Job, at: float) -> Iterator[_Told]:
+def _silence(before: Job, after: Job, at: float) -> Iterator[Told]:
     silence, old = after.silence, before.silence
     if after.is_silent and not before.is_silent and silence is not None:
         facts = {
@@ -158,28 +99,28 @@ def _silence(before: Job, after: Job, at: float) -> Iterator[_Told]:
             "alert_after_seconds": silence.after,
             "last_success_at": silence.last_success_at,
         }
-        yield _Told(EventType.SILENT, at, facts)
+        yield Told(EventType.SILENT, at, facts)
     last = after.last_run
     succeeded = last is not None and last != before.last_run and last.outcome is Outcome.COMPLETED
     if before.is_silent and not after.is_silent and succeeded and old is not None:
-        yield _Told(EventType.RECOVERED, at, {"silent_since": old.since, "alert_after_seconds": old.after})
+        yield Told(EventType.RECOVERED, at, {"silent_since": old.since, "alert_after_seconds": old.after})
 
 
-def _by_callers(before: Job, after: Job, at: float) -> Iterator[_Told]:
+def _by_callers(before: Job, after: Job, at: float) -> Iterator[Told]:
     following = None if after.paused else after.next_due
     changed = after.revision > before.revision and _redefined(before, after)
     if changed:
-        yield _Told(EventType.CHANGED, at, {"revision": after.revision})
+        yield Told(EventType.CHANGED, at, {"revision": after.revision})
     if changed and after.next_due is not None and after.next_due != before.next_due:
-        yield _Told(EventType.SCHEDULED, at, {"next_run_at": after.next_due, "paused": after.paused})
+        yield Told(EventType.SCHEDULED, at, {"next_run_at": after.next_due, "paused": after.paused})
     if after.paused and not before.paused:
-        yield _Told(EventType.PAUSED, at, {})
+        yield Told(EventType.PAUSED, at, {})
     if before.paused and not after.paused:
-        yield _Told(EventType.RESUMED, at, {"next_run_at": following})
+        yield Told(EventType.RESUMED, at, {"next_run_at": following})
     if after.cancelled and not before.cancelled:
-        yield _Told(EventType.CANCELLED, at, {})
+        yield Told(EventType.CANCELLED, at, {})
     if after.deleted_at is not None and before.deleted_at is None:
-        yield _Told(EventType.DELETED, at, {})
+        yield Told(EventType.DELETED, at, {})
     for slot in sorted(after.runs):
         run, old = after.runs[slot], before.runs.get(slot)
         asked = run.forced and run != old and after.revised_by != before.revised_by
@@ -187,23 +128,26 @@ def _by_callers(before: Job, after: Job, at: float) -> Iterator[_Told]:
             yield _retry(after, slot, run, at)
 
 
-def _end(before: Job, after: Job, ended: Attempt, row: Execution | None, at: float) -> Iterator[_Told]:
+def _end(before: Job, after: Job, ended: Attempt, row: Execution | None, at: float) -> Iterator[Told]:
     """How an attempt ended, and what follows for its run."""
     slot, attempt = ended
     run, waiting = before.runs.get(slot), after.runs.get(slot)
     outcome, code, time = _outcome(after, ended, row, at)
-    facts = _run(after, slot, attempt, worker_id=None if run is None else run.worker_id)
+    facts = attempt_facts(after, slot, attempt, worker_id=None if run is None else run.worker_id)
     started = run.started_at if run is not None and run.state is RunState.RUNNING else None
     status = _status(row, outcome)
     if outcome is Outcome.COMPLETED:
-        yield _Told(EventType.COMPLETED, time, facts | {"started_at": started})
+        yield Told(EventType.COMPLETED, time, facts | {"started_at": started})
         return
     if outcome is Outcome.CANCELLED:
         reason = row.reason if row is not None else None
-        yield _Told(EventType.RUN_CANCELLED, time, facts | {"started_at": started, "reason": reason})
+        yield Told(EventType.RUN_CANCELLED, time, facts | {"started_at": started, "reason": reason})
+        return
+    if outcome is Outcome.SKIPPED:
+        yield Told(EventType.SKIPPED, time, _skipped_run(after, ended, row))
         return
     if code == LOST:
-        yield _Told(EventType.WORKER_LOST, time, facts | {"started_at": started})
+        yield Told(EventType.WORKER_LOST, time, facts | {"started_at": started})
     facts |= {
         "started_at": started,
         "status": status.value,
@@ -211,44 +155,40 @@ def _end(before: Job, after: Job, ended: Attempt, row: Execution | None, at: flo
         "reason": row.reason if row is not None else None,
     }
     if waiting is None:
-        yield _Told(EventType.PERMANENTLY_FAILED, time, facts)
+        yield Told(EventType.PERMANENTLY_FAILED, time, facts)
         return
-    yield _Told(EventType.FAILED, time, facts)
+    yield Told(EventType.FAILED, time, facts)
     yield _retry(after, slot, waiting, time)
 
 
-def _retry(after: Job, slot: str, run: ActiveRun, at: float) -> _Told:
-    facts = _run(after, slot, run.attempt + 1) | {"next_retry_at": run.due_at, "forced": run.forced}
-    return _Told(EventType.RETRY_SCHEDULED, at, facts)
+def _retry(after: Job, slot: str, run: ActiveRun, at: float) -> Told:
+    facts = attempt_facts(after, slot, run.attempt + 1) | {"next_retry_at": run.due_at, "forced": run.forced}
+    return Told(EventType.RETRY_SCHEDULED, at, facts)
 
 
 def _outcome(after: Job, ended: Attempt, row: Execution | None, at: float) -> tuple[Outcome, str | None, float]:
     """How the attempt ended, its error's code, and when."""
     if row is not None:
-        outcome = {ExecutionStatus.COMPLETED: Outcome.COMPLETED, ExecutionStatus.CANCELLED: Outcome.CANCELLED}
         code = row.error.code if row.error is not None else None
-        return outcome.get(row.status, Outcome.PERMANENTLY_FAILED), code, row.completed_at
+        return _OUTCOMES.get(row.status, Outcome.PERMANENTLY_FAILED), code, row.completed_at
     last = after.last_run
     if last is not None and (last.slot_id, last.attempt) == ended:
         return last.outcome, last.error_code, last.ended_at if last.completed_at is None else last.completed_at
     return Outcome.CANCELLED if after.cancelled else Outcome.PERMANENTLY_FAILED, None, at
 
 
+def _skipped_run(after: Job, ended: Attempt, row: Execution | None) -> dict[str, Any]:
+    """A run that ended without an attempt, because those that the job depends on ended otherwise than it needs."""
+    slot, attempt = ended
+    reason = row.reason if row is not None else after.last_run.reason if after.last_run is not None else None
+    ids = {"run_id": run_id(after.id, slot), "execution_id": execution_id(after.id, slot, attempt)}
+    return ids | {"first": slot_instant(slot), "last": slot_instant(slot), "count": 1, "reason": reason or ""}
+
+
 def _status(row: Execution | None, outcome: Outcome) -> ExecutionStatus:
     if row is not None:
         return row.status
     return ExecutionStatus.COMPLETED if outcome is Outcome.COMPLETED else ExecutionStatus.FAILED
-
-
-def _run(job: Job, slot: str, attempt: int, *, worker_id: str | None = None) -> dict[str, Any]:
-    return {
-        "run_id": run_id(job.id, slot),
-        "scheduled_for": slot_instant(slot),
-        "manual": is_manual(slot),
-        "execution_id": execution_id(job.id, slot, attempt),
-        "attempt": attempt,
-        "worker_id": worker_id,
-    }
 
 
 def _ended_unstarted(before: Job, after: Job) -> LastRun | None:

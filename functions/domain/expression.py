@@ -66,14 +66,20 @@ def check(expression: str, field: str) -> None:
 
 
 def value_of(expression: str, value: Any, effort: Effort | None = None) -> Any:
-    """What the expression finds in a value of JSON, None for nothing; raises ExpressionError."""
+    """What the expression finds in a value of JSON, None for nothing; raises ExpressionError.
+
+    It may be large where the same part stands in many places, but not larger than the effort.
+    """
+    effort = effort or Effort()
     try:
-        return _Interpreter(effort or Effort()).visit(jmespath.compile(expression).parsed, value)
+        found = _Interpreter(effort).visit(jmespath.compile(expression).parsed, value)
+        _pay(found, effort)
     except ExpressionError:
         raise
     # The library itself lets TypeError ('a' < 1), OverflowError (ceil of infinity) and others pass.
     except Exception as error:
         raise ExpressionError(f"it has no value here: {type(error).__name__}") from error
+    return found
 
 
 class _StrictLexer(Lexer):  # type: ignore[misc]  # the library has no types

@@ -76,7 +76,12 @@ def slot_instant(slot: str) -> int:
 
 
 def is_manual(slot: str) -> bool:
-    return "m" in slot
+    return slot[10:11] == "m"
+
+
+def is_dependent(slot: str) -> bool:
+    """Whether it is of a run that was made for those of other jobs."""
+    return slot[10:11] == "d"
 
 
 def is_scheduled(slot: str) -> bool:

@@ -15,24 +15,49 @@ RESULT_LEVELS = 100
 class ResultTooLargeError(ValueError):
     """A result is larger than is kept."""
 
-    def __init__(self, size: int) -> None:
-        super().__init__(f"{size} bytes of JSON; at most {RESULT_BYTES} are kept")
+    def __init__(self, size: int, *, at_least: bool = False) -> None:
+        super().__init__(f"{'over ' * at_least}{size} bytes of JSON; at most {RESULT_BYTES} are kept")
         self.size = size
 
 
 def kept_result(body: bytes) -> str | None:
-    """A target's answer as JSON text: JSON up to 32 KB is kept (in compact form), None for nothing or `null`.
+    """An answer as JSON text: JSON up to 32 KB is kept (in compact form), None for nothing or `null`.
 
     Everything else (no JSON, larger, deeper than 100 levels, numbers or characters JSON cannot carry) becomes a
-    JSON string of its text, cut to 32 KB.
+    JSON string of its text, cut to 32 KB: a string, never a part of the JSON that it was.
     """
-    text = body.decode("utf-8-sig", "replace").strip()
-    if not text or text == "null":
+    text = _text(body)
+    if text is None:
         return None
     try:
-        return json_text(json.loads(text, parse_constant=_refuse, parse_float=_finite))
+        return _read(text)
     except (ValueError, RecursionError):
         return _cut(text)
+
+
+def whole_result(body: bytes) -> str | None:
+    """A result as JSON text, as `kept_result` makes it; raises ResultTooLargeError for what that would cut."""
+    text = _text(body)
+    if text is None:
+        return None
+    try:
+        return _read(text)
+    except ResultTooLargeError:
+        raise
+    except (ValueError, RecursionError):
+        shown = json.dumps(text, ensure_ascii=False)
+    if (size := len(shown.encode())) > RESULT_BYTES:
+        raise ResultTooLargeError(size)
+    return shown
+
+
+def _text(body: bytes) -> str | None:
+    text = body.decode("utf-8-sig", "replace").strip()
+    return None if not text or text == "null" else text
+
+
+def _read(text: str) -> str:
+    return json_text(json.loads(text, parse_constant=_refuse, parse_float=_finite))
 
 
 def json_text(value: Any) -> str:

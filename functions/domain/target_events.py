@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from functions.domain.circuit import Circuit
-from functions.domain.events import EventType, LifecycleEvent
+from functions.domain.event import EventType, LifecycleEvent
 from functions.domain.worker import Worker
 
 

@@ -14,7 +14,7 @@ from functions.domain.decision import (
     with_attention,
     without_run,
 )
-from functions.domain.ending import ended_from_outside, released
+from functions.domain.ending import ended_from_outside, expired, released
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.following import look_hint
 from functions.domain.ids import slot_id
@@ -103,7 +103,9 @@ def decide_stranded(job: Job, *, now: float) -> Write | Drop:
 
 
 def quarantined(job: Job, slot: str, run: ActiveRun, *, now: float, write_id: str) -> Execution:
-    """The history row that ends a run which could not be started."""
+    """The history row that ends a run which could not be started: by its verdict, where it has one."""
+    if run.verdict is not None:
+        return expired(job.id, slot, run, reason=run.verdict_for or "QUARANTINED", now=now, write_id=write_id)
     message = (
         f"Woken {MAX_WAKES} times without a start: the job's stored definition cannot be read, or no function can."
     )
@@ -131,10 +133,11 @@ def after_quarantine(job: Job, due: tuple[tuple[str, ActiveRun], ...], *, now: f
         ended = LastRun(
             slot_id=slot,
             attempt=run.current_attempt,
-            outcome=Outcome.PERMANENTLY_FAILED,
+            outcome=run.verdict or Outcome.PERMANENTLY_FAILED,
             fence=run.fence,
             ended_at=int(now),
-            error_code="QUARANTINED",
+            error_code="QUARANTINED" if run.verdict is None else None,
+            reason=run.verdict_for,
             approval=run.approval,
         )
         row = replace(without_run(row, slot), last_run=ended)

@@ -14,7 +14,7 @@ from functions.domain.definition import Definition
 from functions.domain.dependence import Dependency, Join
 from functions.domain.ids import slot_instant
 from functions.domain.job import Job, JobStatus
-from functions.domain.run import APPROVAL, LastRun, Outcome, RunState
+from functions.domain.run import LastRun, Outcome, RunState
 from functions.domain.upstream import parent_of
 
 MAX_JOBS = 100
@@ -157,7 +157,7 @@ class Member:
             return None
         match self.job.status:
             case JobStatus.BLOCKED:
-                gated = any(run.waits_for == APPROVAL for run in self.job.runs.values())
+                gated = any(run.at_gate for run in self.job.runs.values())
                 return WaitsFor.APPROVAL if gated else WaitsFor.JOBS
             case JobStatus.PAUSED:
                 return WaitsFor.RESUME

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functions.domain.events import LifecycleEvent
+from functions.domain.event import LifecycleEvent
 from functions.events.models import MODELS, JobEvent
 
 _BY_TYPE = {model.type: model for model in MODELS}

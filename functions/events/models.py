@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from functions.domain.events import EventType
+from functions.domain.event import EventType
 from functions.domain.instants import rfc3339
 
 VERSION = "1.0"
@@ -103,7 +103,7 @@ class JobDeleted(JobEvent):
 
 
 class JobSkipped(JobEvent):
-    """Slots passed without a run."""
+    """Slots passed without a run, or a run ended so because of the jobs that this one depends on."""
 
     type = EventType.SKIPPED
     event_type: Literal["job.skipped"]
@@ -111,6 +111,58 @@ class JobSkipped(JobEvent):
     last: Instant = Field(alias="to")
     count: int = Field(ge=1)
     reason: str
+    run_id: str | None = Field(None, description="Of a run that was made for other jobs' runs; left out for slots.")
+    execution_id: str | None = Field(None, description="Where history has it; left out for slots.")
+
+
+class JobBlocked(JobEvent):
+    """The job waits for jobs that it depends on: told once a wait."""
+
+    type = EventType.BLOCKED
+    event_type: Literal["job.blocked"]
+    blocked_by: str | None = Field(None, description="The first of them that it waits for, by its id.")
+    since: Instant | None = Field(None, description="When the wait began; left out until one of several has ended.")
+
+
+class _Run(JobEvent):
+    run_id: str
+    scheduled_for: Instant
+
+
+class JobUnblocked(_Run):
+    """A run was made for runs of the jobs that this one depends on."""
+
+    type = EventType.UNBLOCKED
+    event_type: Literal["job.unblocked"]
+    parents: list[str] | None = Field(None, description="Ids of the jobs whose runs it was made for.")
+
+
+class JobApprovalNeeded(_Run):
+    """A run waits at its gate until somebody approves or rejects it."""
+
+    type = EventType.APPROVAL_NEEDED
+    event_type: Literal["job.approval_needed"]
+    decide_by: Instant = Field(description="Then onTimeout decides.")
+    role: str | None = Field(None, description="Who may decide.")
+
+
+class _Decided(_Run):
+    by: str = Field(description="Who decided; `timeout` where nobody did in time.")
+    comment: str | None = None
+
+
+class JobApproved(_Decided):
+    """A run passed its gate."""
+
+    type = EventType.APPROVED
+    event_type: Literal["job.approved"]
+
+
+class JobRejected(_Decided):
+    """A run was stopped at its gate, and ends."""
+
+    type = EventType.REJECTED
+    event_type: Literal["job.rejected"]
 
 
 class _Attempt(JobEvent):
@@ -240,6 +292,11 @@ MODELS: tuple[type[Event], ...] = (
     JobCancelled,
     JobDeleted,
     JobSkipped,
+    JobBlocked,
+    JobUnblocked,
+    JobApprovalNeeded,
+    JobApproved,
+    JobRejected,
     JobStarted,
     JobCompleted,
     JobFailed,

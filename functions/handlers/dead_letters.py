@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from functions import bootstrap, telemetry
 from functions.adapters.dynamodb_items import read_history
+from functions.adapters.dynamodb_keys import is_end
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution
 from functions.usecases.dead_letters import announce_dead_letters
@@ -23,6 +24,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     executions: list[Execution] = []
     for record in event["Records"]:
         try:
+            if is_end(record["dynamodb"]["Keys"]):
+                continue
             row = read_history(record["dynamodb"]["NewImage"])
         except (CorruptDefinitionError, KeyError) as error:
             telemetry.logger().error("a record cannot be read", extra={"eventId": record.get("eventID")})

@@ -12,4 +12,6 @@ if TYPE_CHECKING:
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     telemetry.begin(context)
-    return bootstrap.poll()(event, context)
+    answer = bootstrap.poll()(event, context)
+    telemetry.flush()
+    return answer

@@ -32,6 +32,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         execution = steps.end_as_circuit_open(attempts, step, until=int(event["until"]))
     else:
         execution = _CONCLUDING[str(name)](attempts, step)
-    telemetry.attempt_ended(execution)
     telemetry.flush()
     return {"status": None if execution is None else execution.status.value}

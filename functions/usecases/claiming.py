@@ -18,9 +18,10 @@ from functions.domain.job import Job
 from functions.domain.run import ActiveRun, RunState
 from functions.domain.worker import Worker
 from functions.usecases.claim_limits import Limits
-from functions.usecases.executor import expire, follow, unreadable_payload
+from functions.usecases.executor import expire, follow
 from functions.usecases.judging import judged
 from functions.usecases.services import Polls
+from functions.usecases.upstream_values import payload_of
 from functions.usecases.writing import TRIES, Applied, apply, send_all
 
 LOOK_EVERY = 1.0
@@ -50,6 +51,8 @@ class Claimed:
 
     job: Job
     slot_id: str
+    payload: str
+    """JSON text, with the values that it takes from other jobs' results."""
     hints: tuple[Due, ...] = ()
     """Of its deadline, from whoever's write claimed it; none where it was held before."""
 
@@ -192,18 +195,15 @@ def _claim_one(
         return None
     if isinstance(decided, Drop):
         return None
-    if isinstance(decided, Held):
-        return Claimed(decided.job, key.slot_id)
-    return _readable(polls, decided, key)
+    return _with_payload(polls, decided.job, key, decided.write.hints if isinstance(decided, Applied) else ())
 
 
-def _readable(polls: Polls, applied: Applied, key: ExecutionKey) -> Claimed | None:
-    """The claim; None where its payload cannot be read any more: then the attempt has failed."""
-    job = applied.job
-    answer = unreadable_payload(job.defined.payload)
-    if answer is None:
-        return Claimed(job, key.slot_id, applied.write.hints)
+def _with_payload(polls: Polls, job: Job, key: ExecutionKey, hints: tuple[Due, ...]) -> Claimed | None:
+    """The claim; None where there is no payload to give, or not any more: then the attempt has failed."""
+    payload = payload_of(polls, job, key.slot_id)
+    if isinstance(payload, str):
+        return Claimed(job, key.slot_id, payload, hints)
     run = job.runs[key.slot_id]
-    execution = polls.history.record(judged(polls, job, key.slot_id, answer))
+    execution = polls.history.record(judged(polls, job, key.slot_id, payload))
     follow(polls, job, execution, fence=run.fence)
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 
@@ -23,6 +22,7 @@ from functions.usecases import circuits, concurrency, graph
 from functions.usecases.gates import Gates
 from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
+from functions.usecases.upstream_values import payload_of
 from functions.usecases.writing import Applied, apply, revoke, send
 
 _LOOKS = 3
@@ -147,6 +147,9 @@ def attempt(
 
 def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None) -> TargetAnswer:
     run, definition = job.runs[slot], job.defined
+    payload = payload_of(attempts, job, slot)
+    if isinstance(payload, TargetAnswer):
+        return payload
     invocation = Invocation(
         job_id=job.id,
         slot_id=slot,
@@ -154,21 +157,11 @@ def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | Non
         execution_id=execution_id(job.id, slot, run.attempt),
         attempt=run.attempt,
         scheduled_for=slot_instant(slot),
-        payload=definition.payload,
+        payload=payload,
         timeout_seconds=timeout_seconds or definition.timeout_seconds,
         callback_token=run.started_by if definition.completion is Completion.CALLBACK else None,
     )
-    return unreadable_payload(definition.payload) or attempts.targets.call(invocation, dict(definition.target))
-
-
-def unreadable_payload(payload: str) -> TargetAnswer | None:
-    """What comes of a stored payload that is no JSON any more: it is not sent, and a retry would find it the same."""
-    try:
-        json.loads(payload)
-    except (ValueError, RecursionError):
-        error = ExecutionError(code="PAYLOAD_ERROR", message="The stored payload cannot be read.")
-        return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=False)
-    return None
+    return attempts.targets.call(invocation, dict(definition.target))
 
 
 def expire(engine: Engine, job: Job, decision: Expired) -> Execution | None:
@@ -198,12 +191,13 @@ def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job
     Returns the row as this write left it; `job` where the run was no longer there.
     """
     ended = apply(engine, job, lambda row, _: decide_end(row, execution, fence=fence, now=engine.clock.now()))
-    return job if isinstance(ended, Drop) else _ended(engine, ended)
+    return job if isinstance(ended, Drop) else _ended(engine, ended, execution)
 
 
-def _ended(engine: Engine, ended: Applied) -> Job:
+def _ended(engine: Engine, ended: Applied, execution: Execution) -> Job:
     send(engine, ended.job, ended.write.hints)
     concurrency.after_write(engine, ended)
+    engine.ended(execution)
     return ended.job
 
 
@@ -232,5 +226,5 @@ def _end_lean(engine: Engine, job: Job, execution: Execution) -> bool:
         return False
     if isinstance(ended, Drop):
         return False
-    _ended(engine, ended)
+    _ended(engine, ended, execution)
     return True

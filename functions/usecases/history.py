@@ -12,7 +12,7 @@ from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id,
 from functions.domain.job import Job
 from functions.domain.lean import kept_execution
 from functions.domain.progress import Progress
-from functions.domain.run import ActiveRun, RunState
+from functions.domain.run import ActiveRun, Approval, RunState
 from functions.ports import Page
 from functions.usecases.jobs import read_job
 from functions.usecases.services import Engine, Services
@@ -37,6 +37,8 @@ class ActiveExecution:
     deferred_for: str | None = None
     worker_id: str | None = None
     """The worker that holds a running one."""
+    approval: Approval | None = None
+    """What was decided at its run's gate."""
     progress: Progress | None = None
     """How far a running one is, where it says so."""
 
@@ -124,6 +126,7 @@ def active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
         deferrals=run.deferrals,
         deferred_for=run.deferred_for,
         worker_id=run.worker_id,
+        approval=run.approval,
     )
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from functions.domain.errors import CorruptDefinitionError
-from functions.domain.events import Attempt, Change, LifecycleEvent, events_of, in_history
+from functions.domain.event import Attempt, Change, LifecycleEvent
+from functions.domain.events import events_of, in_history
 from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.lean import kept_execution

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from functions.domain import ids
+from functions.domain.execution import Execution
 from functions.domain.retry import Uniform
 from functions.graph_ports import Dependents, Graphs, WorkflowStore
 from functions.ports import (
@@ -27,6 +28,10 @@ from functions.ports import (
 )
 
 
+def _nobody_counts(execution: Execution) -> None:
+    """Of those who are told of ends: it does nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """What it takes to change a job's row and do what follows from it."""
@@ -39,6 +44,8 @@ class Engine:
     types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
     uniform: Uniform = random.uniform
+    ended: Callable[[Execution], None] = _nobody_counts
+    """Is told of each attempt by whoever's write took it out of the row, in whatever thread that runs."""
     parallel: int = 8
     """Jobs that are looked at, or changed, side by side: a graph's."""
 

@@ -36,7 +36,7 @@ MAX_ACTS = 5_000
 """Jobs a tick wakes or repairs at most. Those it only looks at do not count: a lease that is over may stand behind
 thousands of jobs that wait for the queues to empty."""
 _PARALLEL = 8
-_GOES_ON = ("RECOVERED", "SILENT")
+_GOES_ON = ("RECOVERED", "WORKER_GONE", "SILENT")
 """After these the visit looks at the rest of the row."""
 
 
@@ -132,8 +132,9 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
         decision: Applied | Recover | Quarantine | Drop = apply(engine, job, decide)
         if isinstance(decision, Recover):
             waited = waiting_hints(job)
-            job = _recover(engine, job, decision)
-            done, sent = "RECOVERED", sent | frozenset(waiting_hints(job)).difference(waited)
+            job, recovered = _recover(engine, job, decision)
+            done = recovered if done != "RECOVERED" else done
+            sent |= frozenset(waiting_hints(job)).difference(waited)
             read_at = engine.clock.now()
             job = engine.jobs.get(job_id, with_definition=False) or job
             continue
@@ -154,7 +155,8 @@ def _look_after_waiting(engine: Engine, job: Job) -> str | None:
 
     Returns what was done in the row; None where nothing was.
     """
-    defined = engine.jobs.get(job.id)
+    # One that is inline was read with the row.
+    defined = job if job.definition_row is None else engine.jobs.get(job.id)
     if defined is None:
         return None
     if defined.definition is None:
@@ -183,17 +185,22 @@ def _drain(engine: Engine, job: Job, drained: set[str]) -> None:
             concurrency.drain(engine, key, also=job, thorough=True)
 
 
-def _recover(engine: Engine, job: Job, decision: Recover) -> Job:
-    """End an attempt whose lease is over, as its owner recorded, or else by now; returns the row after that."""
+def _recover(engine: Engine, job: Job, decision: Recover) -> tuple[Job, str]:
+    """End an attempt whose lease is over, as its owner recorded, or else by now.
+
+    Returns the row after that, and what was done: nothing that others failed to do where a worker was not heard of.
+    """
     slot, run = decision.slot_id, decision.run
-    recorded = engine.history.get(job.id, slot, run.attempt)
+    recorded, done = engine.history.get(job.id, slot, run.attempt), "RECOVERED"
     if recorded is None:
         if may_end_lean(job, slot, run.attempt):
             job = revoke(engine, job)
             if job.runs.get(slot) != run:
-                return job  # its owner was faster
+                return job, done  # its owner was faster
         recorded = engine.history.record(_given_up(engine, job, slot, run))
-    return follow(engine, job, recorded, fence=run.fence)
+        if run.worker_id is not None and recorded.error is not None and recorded.error.code == "WORKER_LOST":
+            done = "WORKER_GONE"
+    return follow(engine, job, recorded, fence=run.fence), done
 
 
 def _given_up(engine: Engine, job: Job, slot: str, run: ActiveRun) -> Execution:

@@ -1,4 +1,4 @@
-"""`gnomon jobs list|get|history|pause|resume|run|retry|cancel|delete`."""
+"""`gnomon jobs list|get|history|pause|resume|run|retry|approve|reject|cancel|delete`."""
 
 import itertools
 from typing import Annotated
@@ -13,6 +13,8 @@ from gnomon.shapes import Job
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Register jobs, look at them, steer them.")
 
 JobId = Annotated[str, typer.Argument(metavar="JOB_ID", help="The job's id, as `gnomon jobs list` shows it.")]
+RunId = Annotated[str | None, typer.Option("--run", metavar="RUN_ID", help="The run, as `gnomon jobs get` names it.")]
+Comment = Annotated[str | None, typer.Option("--comment", help="Why; kept with the decision.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
 
 
@@ -20,7 +22,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
 @command
 def list_jobs(
     session: Session,
-    status: Annotated[str | None, typer.Option(help="Only these: SCHEDULED, RUNNING, RETRYING, PAUSED, …")] = None,
+    status: Annotated[str | None, typer.Option(help="Only these: SCHEDULED, BLOCKED, RUNNING, …")] = None,
     type_: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
     owner: Annotated[str | None, typer.Option(help="Another owner's jobs; `*` for all your role may see.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only jobs with this tag.")] = None,
@@ -92,6 +94,20 @@ def retry(
     """Repeat the last run, which failed or waits for its retry."""
     wait = None if delay is None else seconds(delay, flag="--delay")
     _show(session, session.client.retry_job(job_id, delay_seconds=wait), "Will be retried.")
+
+
+@app.command(epilog="Example: `gnomon jobs approve 5f2b… --comment 'checked the amounts'`")
+@command
+def approve(session: Session, job_id: JobId, run_id: RunId = None, comment: Comment = None) -> None:
+    """Let a run pass that waits at its approval gate. Runs of recurring jobs are named with --run."""
+    _show(session, session.client.approve_job(job_id, run_id=run_id, comment=comment), "Approved.")
+
+
+@app.command(epilog="Example: `gnomon jobs reject 5f2b… --run 5f2b…-1801407582`")
+@command
+def reject(session: Session, job_id: JobId, run_id: RunId = None, comment: Comment = None) -> None:
+    """End a run that waits at its approval gate, without an attempt."""
+    _show(session, session.client.reject_job(job_id, run_id=run_id, comment=comment), "Rejected.")
 
 
 @app.command(epilog="Example: `gnomon jobs cancel 5f2b…`")

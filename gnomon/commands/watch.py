@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gnomon.commands.jobs import JobId
 from gnomon.commands.session import Output, Session, command
-from gnomon.display import execution_line, executions_table, moment, printable
+from gnomon.display import execution_line, executions_table, gate_line, moment, printable
 from gnomon.follow import ChangeLog, Look, look
 
 
@@ -57,6 +57,7 @@ def _picture(session: Session, seen: Look) -> Group:
     head = f"{printable(seen.job.get('name', ''))}  {seen.job.get('status', '')}"
     return Group(
         Text(f"{head}  next run {following}" if following else head, style="bold"),
+        *(Text(f"waits: {gate_line(gate, now)}", style="yellow") for gate in seen.job.get("gates", [])),
         executions_table(seen.executions, now),
     )
 
@@ -66,6 +67,8 @@ def _lines(session: Session, job_id: str, interval: float) -> Look:
     log = ChangeLog()
     while True:
         seen = look(session.client, job_id)
+        for gate in log.new_gates(seen.job) if session.output is Output.TABLE else ():
+            session.say(f"waits: {gate_line(gate, session.now())}")
         for execution in log.changes(seen.executions):
             if session.output is Output.JSON:
                 print(json.dumps(execution, ensure_ascii=False), flush=True)

@@ -199,7 +199,7 @@ def _reasons() -> Iterator[str]:
 
 
 _ERRORS_OF_THE_ENGINE = ("WORKER_LOST", "TARGET_ERROR", "PAYLOAD_ERROR", "TIMEOUT")
-_DECIDING = ("path", "decision", "dispatch", "claims", "ending", "lean", "visit", "commands", "retry")
+_DECIDING = ("path", "decision", "dispatch", "approval", "claims", "ending", "lean", "visit", "commands", "retry")
 
 
 def test_the_error_codes_are_those_of_the_code() -> None:

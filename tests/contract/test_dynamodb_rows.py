@@ -19,7 +19,7 @@ from functions.domain.cursor import write_cursor
 from functions.domain.definition import Definition
 from functions.domain.errors import CorruptDefinitionError, InvalidFieldError, LostRaceError
 from functions.domain.execution import Execution, ExecutionStatus
-from functions.domain.job import Gap, Job, SkipReason
+from functions.domain.job import Followed, Gap, Job, SkipReason, Upstream
 from functions.domain.run import ActiveRun, LastRun, Outcome
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_job, make_run, new_id
 from tests.faults import Crash, Faults
@@ -60,6 +60,8 @@ def change(aws: Aws, **attributes: Any) -> None:
         (ActiveRun, dynamodb_items._RUN_FIELDS, set()),
         (Gap, dynamodb_items._GAP_FIELDS, set()),
         (LastRun, dynamodb_items._LAST_RUN_FIELDS, set()),
+        (Upstream, dynamodb_items._UPSTREAM_FIELDS, set()),
+        (Followed, dynamodb_items._FOLLOWED_FIELDS, set()),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

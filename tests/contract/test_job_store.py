@@ -10,17 +10,17 @@ import pytest
 
 from functions.domain.definition import Priority
 from functions.domain.errors import InvalidFieldError, JobExistsError, LostRaceError
-from functions.domain.job import Gap, SkipReason
-from functions.domain.run import LastRun, Outcome, RunState
+from functions.domain.job import Followed, Gap, SkipReason, Upstream
+from functions.domain.run import Approval, Decision, LastRun, Outcome, RunState
 from tests.contract.conftest import at_once
-from tests.factories import NOW, make_definition, make_job, make_run, new_id
+from tests.factories import JOB_ID, NOW, make_definition, make_job, make_run, new_id
 from tests.faults import Crash
 
 BIG = '{"text":"' + "x" * 2_000 + '"}'
 
 
 def full_job(**changes: Any) -> Any:
-    """A job no field of which has its default."""
+    """A job no field of which has its default, but for those that only graphs of jobs have."""
     return make_job(
         **{
             "revision": 3,
@@ -67,6 +67,45 @@ def full_job(**changes: Any) -> Any:
             **changes,
         }
     )
+
+
+def job_of_a_graph(**changes: Any) -> Any:
+    """The others: a job between others, whose run waits at a gate."""
+    run = make_run(
+        state=RunState.WAITING,
+        due_at=NOW + 3_600,
+        waits_for="approval",
+        took=(3, 0, 12),
+        verdict=Outcome.SKIPPED,
+        verdict_for="UPSTREAM_FAILED",
+        approval=Approval(decision=Decision.APPROVED, by="bob", at=NOW + 70, comment="Fine,\nby me"),
+    )
+    last = LastRun(
+        slot_id=f"{NOW}dabcdefgh",
+        attempt=1,
+        outcome=Outcome.SKIPPED,
+        fence=1,
+        ended_at=NOW + 30,
+        reason="UPSTREAM_TIMEOUT",
+    )
+    return make_job(
+        **{
+            "runs": MappingProxyType({f"{NOW + 62}dabcdefgh": run}),
+            "last_run": last,
+            "upstream": Upstream(marks=(2, 0, 11), look_at=NOW + 3_600, since=NOW - 5, blocked_by=1),
+            "followed": Followed(ends=7, told=6, cursor=JOB_ID, once=True),
+            **changes,
+        }
+    )
+
+
+def test_a_job_of_a_graph_is_read_as_it_was_put(jobs):
+    job = job_of_a_graph()
+
+    put = jobs.create(job)
+
+    assert jobs.get(put.id) == put
+    assert replace(put, definition_row=None) == job
 
 
 @pytest.mark.parametrize("payload", ["{}", BIG], ids=["inline", "own row"])
@@ -260,9 +299,10 @@ def test_a_save_replaces_the_row_and_counts_the_write(jobs):
     assert jobs.get(read.id) == saved
 
 
-def test_every_field_can_appear_and_go(jobs):
+@pytest.mark.parametrize("make_full", [full_job, job_of_a_graph])
+def test_every_field_can_appear_and_go(jobs, make_full):
     plain = jobs.create(make_job())
-    full = jobs.save(plain, full_job(definition=plain.definition))
+    full = jobs.save(plain, make_full(definition=plain.definition, seq=plain.seq))
 
     assert jobs.get(plain.id) == full
 

@@ -9,7 +9,8 @@ import pytest
 
 from functions.domain.errors import InvalidFieldError
 from functions.domain.execution import ExecutionStatus, SkippedSlots
-from functions.domain.job import Gap, LastRun, Outcome, SkipReason
+from functions.domain.job import Gap, SkipReason
+from functions.domain.run import LastRun, Outcome
 from tests.contract.conftest import at_once
 from tests.factories import JOB_ID, NOW, make_execution, new_id
 

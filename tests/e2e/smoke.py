@@ -19,6 +19,7 @@ from tests.e2e.letters import Letters
 from tests.e2e.mutants import OUTPUTS
 from tests.e2e.people import People
 from tests.e2e.smoke_gates import GATE_CHECKS
+from tests.e2e.smoke_graphs import GRAPH_CHECKS
 from tests.e2e.smoke_work import WORK_CHECKS, reports_progress
 from tests.e2e.stack import Api, Aws, Stack, job_body, once, unique, until
 from tests.e2e.subscriber import Subscriber
@@ -440,6 +441,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     "poll": WORK_CHECKS,
     "jobs": {"ReportProgress": reports_progress},
     "api": GATE_CHECKS["api"]
+    | GRAPH_CHECKS["api"]
     | {
         "ReadJob": Smoke.reads,
         "ReadListedJobs": Smoke.lists,
@@ -463,6 +465,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "StopAttempts": Smoke.stops_the_machine,
     },
     "executor": GATE_CHECKS["executor"]
+    | GRAPH_CHECKS["executor"]
     | {
         "ReadJob": Smoke.runs_a_handler,
         "ChangeJob": Smoke.runs_a_handler,

@@ -62,6 +62,17 @@ def polls_within_a_limit(smoke: Smoke) -> None:
     assert len(rows) == 1, f"{len(rows)} slots are taken: none was given back"
 
 
+def polls_with_a_result(smoke: Smoke) -> None:
+    """What a worker is given takes a value from the result of the job that its job waited for."""
+    queue = unique("queue")
+    parent = smoke.create(target={"type": "handler", "name": "echo"}, payload={"n": 1.5}, schedule=once(0))
+    parent_id = parent.rpartition("/")[2]
+    payload = {"n": {"$from": parent_id, "path": "payload.n"}}
+    _waiting(smoke, queue, schedule=None, dependsOn=[{"jobId": parent_id}], payload=payload)
+    [claimed] = _poll(smoke, _worker(smoke, queue))
+    assert claimed["payload"] == {"n": 1.5}, "the result is not in the payload"
+
+
 def _slots(smoke: Smoke, key: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = smoke.aws.dynamodb.scan(
         TableName=smoke.stack.outputs["CoordinationTable"],
@@ -129,6 +140,7 @@ WORK_CHECKS: dict[str, Callable[[Smoke], None]] = {
     "ReadSlots": polls_within_a_limit,
     "TakeSlots": polls_within_a_limit,
     "FreeSlots": polls_within_a_limit,
+    "ReadExecution": polls_with_a_result,
     "RecordExecution": ends_what_is_polled_too_late,
     "SendHints": ends_what_is_polled_too_late,
     "ArmSchedules": arms_a_far_deadline,

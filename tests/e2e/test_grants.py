@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.target import Endpoint
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 BEYOND = {"WriteLogs", ""}
 """Statements of every function that are no grant of its own: logs, and the CDK's for tracing."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from functions.domain.definition import Priority
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
-from functions.domain.job import Gap, Job, SkipReason
-from functions.domain.run import LastRun, Outcome, RunState
+from functions.domain.job import Followed, Gap, Job, SkipReason, Upstream
+from functions.domain.run import Approval, Decision, LastRun, Outcome, RunState
 from functions.domain.silence import Silence
 from tests.factories import JOB_ID, NOW, make_definition, make_run
 
@@ -77,6 +77,52 @@ ROW_WITH_ALARM = replace(
     silence=Silence(after=90_000, since=NOW - 100_000, last_success_at=NOW - 100_000, alerted=True, once=True),
 )
 """Since there are silence alarms."""
+ROW_OF_A_GRAPH = replace(
+    ROW_WITH_ALARM,
+    last_slot=None,
+    next_slot=None,
+    silence=None,
+    gap=None,
+    catch_up_to=None,
+    runs=MappingProxyType(
+        {
+            f"{NOW + 610}dabcdefgh": make_run(
+                state=RunState.WAITING,
+                attempt=0,
+                due_at=NOW + 4_210,
+                waits_for="approval",
+                manual=True,
+                took=(3, 12),
+                verdict=Outcome.SKIPPED,
+                verdict_for="UPSTREAM_FAILED",
+                approval=Approval(decision=Decision.REJECTED, by="alice", at=NOW + 640, comment="Not before Monday."),
+            )
+        }
+    ),
+    last_run=LastRun(
+        slot_id=f"{NOW}dabcdefgh",
+        attempt=1,
+        outcome=Outcome.SKIPPED,
+        fence=3,
+        ended_at=NOW + 90,
+        reason="UPSTREAM_CANCELLED",
+    ),
+    upstream=Upstream(marks=(3, 12), look_at=NOW + 4_200, since=NOW + 600, blocked_by=1),
+    followed=Followed(ends=2, told=1, cursor="1c1e7d3f-2b4a-4c5d-8e6f-0a1b2c3d4e5f", once=True),
+)
+"""Since jobs depend on others and wait for people."""
+END = LastRun(
+    slot_id=str(NOW),
+    attempt=4,
+    outcome=Outcome.PERMANENTLY_FAILED,
+    fence=4,
+    ended_at=NOW + 71,
+    error_code="HTTP_503",
+    ended_by="AbCdEfGhIjKl",
+    started_at=NOW + 70.125,
+    completed_at=NOW + 70.5,
+    result='{"ok":false}',
+)
 FAILED_EXECUTION = Execution(
     job_id=JOB_ID,
     slot_id=str(NOW),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from functions.adapters import dynamodb_keys
 from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
@@ -19,6 +20,15 @@ from tests.flows import FLOWS, SETTLE, Flow, check_repaired, scheduled_lateness
 
 if TYPE_CHECKING:
     from tests.conftest import Aws
+
+FEW = 4
+"""Shards of the attention index here. Nearly all that these tests did was asking 32 of them for one job."""
+
+
+@pytest.fixture(autouse=True)
+def _few_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dynamodb_keys, "SHARDS", FEW)
+    monkeypatch.setattr(DynamoDbJobs, "shards", FEW)
 
 
 def driver_over(aws: Aws) -> Driver:

@@ -14,12 +14,15 @@ import pytest
 
 from functions import bootstrap
 from functions.adapters.dynamodb_circuits import DynamoDbCircuits
+from functions.adapters.dynamodb_graph import DynamoDbDependents
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_items import (
     definition_attributes,
+    end_item,
     execution_item,
     gap_item,
     read_definition,
+    read_end,
     read_history,
     read_job,
     state_attributes,
@@ -27,6 +30,7 @@ from functions.adapters.dynamodb_items import (
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_keys import definition_key, state_key
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
+from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
 from functions.domain.circuit import Circuit
 from functions.domain.definition import Priority
 from functions.domain.errors import CorruptDefinitionError
@@ -35,6 +39,7 @@ from functions.domain.hint import read_hint
 from functions.domain.instants import rfc3339
 from functions.domain.job import JobStatus
 from functions.domain.worker import Worker
+from functions.graph_ports import Workflow
 from functions.handlers import api, dead_letters, executor, jobs, lifecycle, steps, sweep
 from functions.settings import RetryDefaults
 from tests.api_client import Api
@@ -42,7 +47,17 @@ from tests.conftest import REGION, Aws
 from tests.contract.conftest import make_timetable
 from tests.factories import JOB_ID, NOW, make_definition, make_job
 from tests.fakes import FakeClock
-from tests.integration.samples import DEFINITION, EVENTS, FAILED_EXECUTION, FULL_ROW, GAP_ROW, ROW_WITH_ALARM, sample
+from tests.integration.samples import (
+    DEFINITION,
+    END,
+    EVENTS,
+    FAILED_EXECUTION,
+    FULL_ROW,
+    GAP_ROW,
+    ROW_OF_A_GRAPH,
+    ROW_WITH_ALARM,
+    sample,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -279,6 +294,11 @@ class TestSweep:
         assert sweep.handler(sample("sweep"), CONTEXT)["lookedAt"] == 1
 
 
+def keys_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Of a row of Coordination."""
+    return {name: row[name] for name in ("kind", "name")}
+
+
 class TestDeadLetters:
     def test_a_run_that_failed_for_good_is_announced_with_all_it_takes(self, aws: Aws, store: DynamoDbJobs) -> None:
         store.create(replace(FULL_ROW, deleted_at=None, cancelled=False))
@@ -306,6 +326,15 @@ class TestDeadLetters:
         ]
         dead_letters.handler(event, CONTEXT)
         assert len(received(aws, aws.dead_letter_queue_url)) == 1
+
+    def test_what_is_kept_for_other_jobs_is_passed_over(self, aws: Aws, unreadable: str) -> None:
+        end = sample("row-end-v1")
+        [record] = sample("history-stream")["Records"]
+        images = {"Keys": {name: end[name] for name in ("jobId", "sk")}, "NewImage": end, "SequenceNumber": "1"}
+        answer = dead_letters.handler({"Records": [{**record, "dynamodb": images}]}, CONTEXT)
+        assert answer == {"batchItemFailures": []}
+        assert received(aws, aws.dead_letter_queue_url) == received(aws, unreadable) == []
+        assert "dl" not in end, "the function is called for rows of this index only"
 
 
 class TestLifecycle:
@@ -363,7 +392,7 @@ class TestLifecycle:
         [record] = sample("jobs-stream")["Records"]
 
         def change(event: str, row: dict[str, Any]) -> dict[str, Any]:
-            images = {"Keys": {name: row[name] for name in ("kind", "name")}, "NewImage": row, "SequenceNumber": "1"}
+            images = {"Keys": keys_of(row), "NewImage": row, "SequenceNumber": "1"}
             return {**record, "eventName": event, "dynamodb": images}
 
         table = aws.dynamodb.scan(TableName=aws.coordination_table)["Items"]
@@ -378,6 +407,24 @@ class TestLifecycle:
         found = [json.loads(body)["detail-type"] for body in received(aws, aws.subscriber_url)]
         assert sorted(found) == ["circuit.opened", "worker.registered"]
         assert len(received(aws, unreadable)) == 1
+
+    def test_edges_graphs_and_workflows_are_no_events(self, aws: Aws, unreadable: str) -> None:
+        DynamoDbDependents(aws.dynamodb, aws.coordination_table).add(JOB_ID, ["parent"])
+        workflow = Workflow(id="w", name="nightly", owner="team-a", created_by="alice", created_at=NOW, jobs=())
+        DynamoDbWorkflows(aws.dynamodb, aws.coordination_table).put(workflow)
+        store = DynamoDbJobs(aws.dynamodb, aws.jobs_table, graphs=aws.coordination_table)
+        read = store.create(replace(FULL_ROW, deleted_at=None))
+        store.save(read, replace(read, write_id="w-2", paused=False), graph=0)
+        table = aws.dynamodb.scan(TableName=aws.coordination_table)["Items"]
+        assert {row["kind"]["S"].partition("#")[0] for row in table} == {"dependents", "graph", "workflow", "workflows"}
+        [record] = sample("jobs-stream")["Records"]
+        records = [
+            {**record, "eventName": event, "dynamodb": {"Keys": keys_of(row), "NewImage": row, "SequenceNumber": "1"}}
+            for row in table
+            for event in ("INSERT", "MODIFY")
+        ]
+        assert lifecycle.handler({"Records": records}, CONTEXT) == {"batchItemFailures": []}
+        assert received(aws, aws.subscriber_url) == received(aws, unreadable) == []
 
     def test_what_the_bus_refuses_comes_again(self, aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("EVENT_BUS", "a bus that is not there")
@@ -403,6 +450,15 @@ class TestShapes:
         item = sample("row-job-v2")
         assert read_job(item) == ROW_WITH_ALARM
         assert item == state_key(JOB_ID) | state_attributes(ROW_WITH_ALARM) | definition_attributes(DEFINITION)
+
+    def test_a_state_row_of_a_graph(self) -> None:
+        item = sample("row-job-v3")
+        assert read_job(item) == ROW_OF_A_GRAPH
+        assert item == state_key(JOB_ID) | state_attributes(ROW_OF_A_GRAPH) | definition_attributes(DEFINITION)
+
+    def test_an_end(self) -> None:
+        assert read_end(sample("row-end-v1")) == END
+        assert sample("row-end-v1") == end_item(JOB_ID, 3, END, retention_days=30)
 
     def test_a_definition_row(self) -> None:
         item = sample("row-definition-v1")
@@ -454,6 +510,8 @@ READ_HERE = {
     "row-gap-v1",
     "row-job-v1",
     "row-job-v2",
+    "row-job-v3",
+    "row-end-v1",
     "sweep",
 }
 

@@ -512,8 +512,8 @@ MUTANTS: list[Mutant] = [
         "the visit that recovers a run wakes it, too",
         (
             "usecases/sweep.py",
-            "sent | frozenset(waiting_hints(job)).difference(waited)",
-            "sent",
+            "            sent |= frozenset(waiting_hints(job)).difference(waited)\n",
+            "",
         ),
         seed=29,
     ),
@@ -578,7 +578,7 @@ MUTANTS: list[Mutant] = [
     m(
         "failed without a word",
         "an attempt's end does not say what follows, and why",
-        ("domain/ending.py", "        reason=reason,\n", "        reason=None,\n"),
+        ("domain/ending.py", "replace(row, reason=reason, error=answer.error,", "replace(row, error=answer.error,"),
     ),
     # --- policies and schedules ---
     m(
@@ -885,7 +885,7 @@ MUTANTS: list[Mutant] = [
     m(
         "outcome by the last run",
         "an end is told as the row's last run says, not as its own history row",
-        ("domain/events.py", "    if row is not None:\n        outcome", "    if row is None:\n        outcome"),
+        ("domain/events.py", "    if row is not None:\n        code", "    if row is None:\n        code"),
     ),
     # --- the state machine ---
     m(

@@ -28,7 +28,7 @@ from tests.simulation.mutant_list import EXCLUDED, MUTANTS
 SEEDS = 1_500
 ROOT = Path(__file__).parents[2]
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["boto3", "moto", "pydantic", "pytest"])
+FORKS.set_forkserver_preload(["boto3", "httpx", "hypothesis.strategies", "moto", "pydantic", "pytest"])
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,10 @@ def _by_test(mutant: Mutant) -> Caught:
             if report.failed:
                 failed.append(report.nodeid)
 
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # those of all packages take longer than most tests
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout"]
     with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main(["-x", "-q", "-p", "no:cacheprovider", str(ROOT / mutant.by)], plugins=[Failures()])
+        pytest.main([*options, str(ROOT / mutant.by)], plugins=[Failures()])
     return Caught(mutant, failed[0] if failed else None)
 
 

@@ -8,6 +8,7 @@ STORIES = "tests/simulation/test_work.py"
 API = "tests/unit/test_api_workers.py"
 RACES = "tests/unit/test_claim_races.py"
 CLAIMS = "tests/unit/test_claims.py"
+COUNTS = "tests/unit/test_telemetry.py"
 
 WORK_MUTANTS: list[Mutant] = [
     m(
@@ -185,6 +186,18 @@ WORK_MUTANTS: list[Mutant] = [
         "a claim that comes to nothing keeps the slots it took",
         ("usecases/claiming.py", "        limits.give_back()\n", "        pass\n"),
         by=RACES,
+    ),
+    m(
+        "ends uncounted",
+        "nobody counts the attempts that end",
+        ("usecases/executor.py", "    engine.ended(execution)\n", ""),
+        by=COUNTS,
+    ),
+    m(
+        "dead workers are repairs",
+        "a worker that died counts as a hint that was lost",
+        ("usecases/sweep.py", 'done = "WORKER_GONE"', "pass"),
+        by=COUNTS,
     ),
     m(
         "moved and forgotten",

@@ -26,7 +26,7 @@ def refused(field: str, **changes: Any) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    ["id", "status", "Name", "retries", "depends_on", "approval", ""],
+    ["id", "status", "Name", "retries", "depends_on", "approvals", ""],
 )
 def test_unknown_fields_are_named(name: str) -> None:
     assert refused(name, **{name: "x"}).endswith("is not a known field")

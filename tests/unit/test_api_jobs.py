@@ -39,6 +39,7 @@ def test_create_answers_the_whole_job() -> None:
         "silentSince": None,
         "revision": 1,
         "activeRuns": [],
+        "gates": [],
         "lastRun": None,
     }
     assert api.get(f"/v1/jobs/{job['id']}").json == job

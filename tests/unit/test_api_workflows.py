@@ -261,8 +261,8 @@ def test_the_critical_path_is_the_chain_that_took_the_time() -> None:
     path = played.create(diamond())
     played.run(400)
     spans = played.seen(path)["criticalPath"]
-    assert [span["name"] for span in spans][0] == "a"
-    assert [span["name"] for span in spans][-1] == "d"
+    assert spans[0]["name"] == "a"
+    assert spans[-1]["name"] == "d"
     whole = sum(span["seconds"] for span in spans)
     ended = max(row.last_run.ended_at for row in played.world.jobs.rows.values() if row.last_run)
     assert whole == ended - NOW

@@ -559,3 +559,54 @@ class TestCircuits:
         gone = shell("circuits", "reset", "handler:none")
         assert gone.exit_code == 1
         assert "NOT_FOUND" in gone.stderr
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_decisions_name_run_and_comment_and_carry_a_key(api: ApiServer, shell: Shell, verb: str) -> None:
+    job = api.add_job(status="BLOCKED")
+    result = shell("jobs", verb, job["id"], "--run", f"{job['id']}-1801407582", "--comment", "so be it")
+    assert result.exit_code == 0, result.output
+    assert api.requests[-1].path == f"/v1/jobs/{job['id']}/{verb}"
+    assert api.requests[-1].body == {"runId": f"{job['id']}-1801407582", "comment": "so be it"}
+    assert api.requests[-1].headers["idempotency-key"]
+    shell("jobs", verb, job["id"])
+    assert api.requests[-1].body == {}
+
+
+def gate(job: dict[str, Any], decide_by: str = "2026-11-29T21:00:00Z") -> dict[str, Any]:
+    return {
+        "runId": f"{job['id']}-1801407582",
+        "scheduledFor": "2026-11-29T20:00:00Z",
+        "waitingSince": "2026-11-29T20:00:00Z",
+        "decideBy": decide_by,
+        "role": "approver",
+    }
+
+
+def test_a_gate_is_shown(api: ApiServer, shell: Shell) -> None:
+    job = api.add_job(status="BLOCKED")
+    job["gates"] = [gate(job)]
+    api.histories[job["id"]] = [attempt(job, 1, "QUEUED", reason="APPROVAL_NEEDED", deferredFor="APPROVAL_NEEDED")]
+    shown = shell("jobs", "get", job["id"]).stdout
+    assert f"{job['id']}-1801407582 for approval by approver until 2026-11-29" in shown
+    assert "APPROVAL_NEEDED" in shell("jobs", "history", job["id"]).stdout
+
+
+def test_watch_tells_of_each_gate_once_and_of_the_decision(api: ApiServer, shell: Shell) -> None:
+    job = api.add_job(status="BLOCKED")
+    steps = iter(["waits", "waits", "decided", "over"])
+    decision = {"decision": "approved", "by": "boss", "at": "2026-11-29T20:01:00Z", "comment": "fine"}
+
+    def go_on(server: ApiServer, looked_at: dict[str, Any]) -> None:
+        step = next(steps)
+        approval = None if step == "waits" else decision
+        looked_at["gates"] = [gate(job)] if step == "waits" else []
+        looked_at["status"] = "COMPLETED" if step == "over" else "BLOCKED"
+        server.histories[job["id"]] = [
+            attempt(job, 1, "COMPLETED" if step == "over" else "QUEUED", final=step == "over", approval=approval)
+        ]
+
+    api.on_look = go_on
+    lines = shell("jobs", "watch", job["id"], "--interval", "0.2").stdout.splitlines()
+    assert len([line for line in lines if line.startswith("waits: ")]) == 1
+    assert ["approved by boss: fine" in line for line in lines if "attempt 1" in line] == [False, True, True]

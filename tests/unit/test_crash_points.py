@@ -11,7 +11,7 @@ from tests.driver import Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World
 from tests.faults import Faults
-from tests.flows import FLOWS, SETTLE, Flow, by_kind, check_repaired, check_settled, scheduled_lateness
+from tests.flows import FLOWS, SETTLE, Flow, by_kind, check_graph_settled, check_repaired, scheduled_lateness
 
 
 def driver_with(faults: Faults) -> Driver:
@@ -23,11 +23,7 @@ def test_the_flow_ends_as_promised(flow: Flow) -> None:
     driver = driver_with(Faults())
     job_id = flow.run(driver)
     driver.run(SETTLE)
-    scheduled, manual = by_kind(driver, job_id)
-    assert {slot: statuses[-1] for slot, statuses in scheduled.items()} == flow.outcomes
-    assert tuple(manual) == flow.manual
-    assert driver.row(job_id).status is flow.status
-    check_settled(driver, job_id)
+    check_ended_as_without_faults(driver, flow, job_id, where=flow.name)
 
 
 @pytest.mark.case(32)
@@ -87,11 +83,11 @@ def touch_every_row(driver: Driver) -> None:
 
 
 def check_ended_as_without_faults(driver: Driver, flow: Flow, job_id: str, *, where: str) -> None:
-    scheduled, manual = by_kind(driver, job_id)
+    scheduled, manual, dependent = by_kind(driver, job_id)
     assert {slot: statuses[-1] for slot, statuses in scheduled.items()} == flow.outcomes, where
-    assert tuple(manual) == flow.manual, where
+    assert (manual, dependent) == (flow.manual, flow.dependent), where
     assert driver.row(job_id).status is flow.status, where
-    check_settled(driver, job_id)
+    check_graph_settled(driver)
     calls = [call.execution_id for call in driver.world.targets.calls]
     assert len(calls) == len(set(calls)), f"{where}: an attempt was called twice"
     lost = [e for e in driver.world.history.executions.values() if e.error and e.error.code == "WORKER_LOST"]

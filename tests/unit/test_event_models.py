@@ -11,11 +11,12 @@ import pydantic
 import pytest
 
 from functions.domain.circuit import Circuit, closed
-from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, events_of
+from functions.domain.event import Attempt, Change, EventType, LifecycleEvent
+from functions.domain.events import events_of
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import slot_id
-from functions.domain.job import Gap, Job, SkipReason
-from functions.domain.run import LastRun, Outcome, RunState
+from functions.domain.job import Gap, Job, SkipReason, Upstream
+from functions.domain.run import APPROVAL, Approval, Decision, LastRun, Outcome, RunState
 from functions.domain.silence import Silence
 from functions.domain.target_events import CircuitChange, WorkerRegistered, circuit_events, worker_events
 from functions.domain.worker import Worker
@@ -26,6 +27,7 @@ from tests.factories import NOW, make_definition, make_execution, make_job, make
 from tests.integration.samples import sample
 
 SLOT = slot_id(NOW)
+PARENT = "3f1c2a4e-0b5d-4c7e-9a8f-1234567890ab"
 
 
 def everything() -> dict[EventType, LifecycleEvent]:
@@ -58,6 +60,29 @@ def everything() -> dict[EventType, LifecycleEvent]:
         (replace(silent, runs=busy.runs), replace(quiet, last_run=ended), [make_execution()]),
         (idle, replace(idle, definition=definition, revision=2, next_slot=NOW + 90), []),
     ]
+    child = make_job(
+        next_slot=None,
+        document={
+            "schedule": None,
+            "dependsOn": [{"jobId": PARENT}],
+            "approval": {"role": "admin", "timeoutSeconds": 60},
+        },
+        upstream=Upstream(marks=(0,), look_at=NOW),
+    )
+    waits_for_it = replace(child, upstream=Upstream(marks=(0,), look_at=NOW + 9, since=NOW, blocked_by=0))
+    dependent = f"{NOW}dabcdefgh"
+    made = make_run(state=RunState.WAITING, took=(1,))
+    taken = replace(child, upstream=Upstream(marks=(1,), look_at=NOW), runs=MappingProxyType({dependent: made}))
+    gate = replace(taken, runs=MappingProxyType({dependent: replace(made, waits_for=APPROVAL, due_at=NOW + 60)}))
+    decisions = [
+        replace(taken, runs=MappingProxyType({dependent: replace(made, approval=decided)}))
+        for decided in (
+            Approval(decision=Decision.APPROVED, by="bob", at=NOW + 5, comment="go"),
+            Approval(decision=Decision.REJECTED, by="timeout", at=NOW + 60),
+        )
+    ]
+    writes += [(child, waits_for_it, []), (waits_for_it, taken, []), (taken, gate, [])]
+    writes += [(gate, decided, []) for decided in decisions]
     circuit = Circuit(key="http:example.com:443", seq=5, failures=5, since=NOW + 0.25, open_until=NOW + 31)
     worker = Worker(
         id="abcdefghijklmnop",

@@ -6,7 +6,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from functions.domain.events import Attempt, Change, EventType, LifecycleEvent, ended_attempts, events_of, in_history
+from functions.domain.event import Attempt, Change, EventType, LifecycleEvent
+from functions.domain.events import ended_attempts, events_of, in_history
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import execution_id, slot_id
 from functions.domain.job import Gap, Job, SkipReason

@@ -168,3 +168,25 @@ class TestMemory:
             types.get(f"type-{number}")
         types.get("type-1000")
         assert configs.reads == 1_001
+
+    def test_a_second_trouble_is_told_again(
+        self, types: RememberedJobTypes, configs: Configs, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for trouble in (THROTTLED, None, THROTTLED, THROTTLED):
+            configs.trouble = trouble
+            types.get("billing")
+            clock.advance(REMEMBERED_SECONDS)
+        assert len(caplog.records) == 2
+
+    def test_what_fails_is_remembered_no_longer_than_anything_else(
+        self,
+        types: RememberedJobTypes,
+        configs: Configs,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("functions.adapters.remembered_job_types.REMEMBERED_TYPES", 3)
+        configs.trouble = CorruptDefinitionError()
+        for number in [0, 1, 2, 3, 0]:
+            types.get(f"type-{number}")
+        assert len(caplog.records) == 5

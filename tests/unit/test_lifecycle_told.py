@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from functions.domain.errors import CorruptDefinitionError
-from functions.domain.events import Change
+from functions.domain.event import Change
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import slot_id
 from functions.domain.job import Job

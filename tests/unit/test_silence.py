@@ -8,7 +8,7 @@ import pytest
 
 from functions.adapters.dynamodb_items import read_job, state_attributes
 from functions.adapters.dynamodb_keys import state_key
-from functions.domain.events import EventType
+from functions.domain.event import EventType
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer

@@ -167,3 +167,18 @@ def test_woken_again_and_again_it_sends_less_and_less() -> None:
         sent.append(len(driver.world.timetable.sent))
     assert sent[-1] == 7, "0, 60, 180, 420, 900 and then every 900 seconds"
     assert driver.row(job_id).wakes == 7
+
+
+@pytest.mark.parametrize(("payload", "reads"), [("{}", 1), ('"' + "x" * 5_000 + '"', 2)], ids=["inline", "apart"])
+def test_a_row_that_waits_for_others_is_read_once_where_its_definition_is_in_it(payload: str, reads: int) -> None:
+    driver = Driver(World(clock=FakeClock(NOW)), sweeps=False)
+    at, worker = {"type": "once", "at": "2027-01-15T08:00:00Z"}, {"type": "worker", "queue": "reports"}
+    job = driver.create(schedule=at, target=worker, payload=payload)
+    driver.run(61)
+    assert driver.row(job.id).waiting is not None
+    driver.world.jobs.calls.clear()
+
+    found = tick(driver.executor)
+
+    assert found.reasons == {"WATCHED": 1}
+    assert driver.world.jobs.calls.count("get") == reads

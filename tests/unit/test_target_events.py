@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from functions.domain.circuit import Circuit, CircuitPolicy, Health, after_end, closed, with_probe
-from functions.domain.events import EventType, LifecycleEvent
+from functions.domain.event import EventType, LifecycleEvent
 from functions.domain.target_events import CircuitChange, circuit_events
 from tests.factories import NOW
 

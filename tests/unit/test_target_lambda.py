@@ -113,6 +113,13 @@ def test_the_jobs_function_is_told_the_handler_and_its_time() -> None:
     assert PAYLOAD.encode() in request.body
 
 
+@pytest.mark.parametrize(("letters", "said"), [(40_000, "40002"), (300_000, "over 262144")])
+def test_a_result_that_is_too_large_fails_for_good_and_says_how_large(letters: int, said: str) -> None:
+    answer, _ = call(says(json.dumps("x" * letters).encode()), LAMBDA)
+    assert seen(answer) == ("FAILED", "RESULT_TOO_LARGE", False)
+    assert f"{said} bytes of JSON; at most 32768 are kept" in text(answer)
+
+
 FUNCTION_ERROR = {"errorType": "KeyError", "errorMessage": "'customer'", "stackTrace": []}
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.domain.result import RESULT_BYTES, json_text, kept_result
+from functions.domain.condition import holds
+from functions.domain.result import RESULT_BYTES, ResultTooLargeError, json_text, kept_result, whole_result
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,28 @@ def test_json_text_names_the_limit() -> None:
         json_text("x" * RESULT_BYTES)
     with pytest.raises(ValueError, match="100 levels"):
         json_text(json.loads("[" * 101 + "]" * 101))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b' {"a": 1.0}', b"OK", b"NaN", b"[" * 101 + b"]" * 101, b'"' + b"x" * (RESULT_BYTES - 2) + b'"'],
+)
+def test_a_whole_result_is_kept_as_an_answer_is(body: bytes) -> None:
+    assert whole_result(body) == kept_result(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "size"),
+    [(b'{"a":"' + b"x" * 40_000 + b'"}', 40_008), (b"x" * RESULT_BYTES, RESULT_BYTES + 2), (b"9" * 40_000, 40_002)],
+)
+def test_a_whole_result_is_refused_where_it_would_be_cut(body: bytes, size: int) -> None:
+    with pytest.raises(ResultTooLargeError, match=f"{size} bytes of JSON; at most {RESULT_BYTES} are kept"):
+        whole_result(body)
+
+
+def test_what_was_cut_is_no_json_to_a_condition() -> None:
+    rows = [{"ok": True, "n": number} for number in range(3_000)]
+    kept = kept_result(json.dumps({"ok": True, "rows": rows}).encode())
+    assert holds("type(@) == 'string'", kept)
+    for expression in ("ok", "rows", "length(rows)", "rows[0]", "[0]", "*"):
+        assert not holds(expression, kept)

@@ -10,7 +10,7 @@ from functions.domain.errors import UnavailableError
 from functions.domain.job import JobStatus
 from functions.usecases.workflow_actions import cancel_workflow, retry_workflow
 from tests.driver import SCHEDULER
-from tests.workflows import NEVER, Played, diamond, job, workflow
+from tests.workflows import NEVER, After, Played, diamond, job, workflow
 
 KEY = {"idempotency-key": "k1"}
 SOON = {"type": "once", "at": "2027-01-15T08:10:00Z"}
@@ -155,16 +155,7 @@ def test_two_who_cancel_and_retry_at_once_disturb_nobody() -> None:
         played.failing = {"b"}
         path = played.create(diamond(b=job("a", **NEVER)))
         played.run()
-        workflow_id = path.rpartition("/")[2]
-        count = [0]
-
-        def meanwhile(when: str, _name: str, count: list[int] = count, at: int = step, played: Played = played) -> None:
-            count[0] += when == "after"
-            if when == "after" and count[0] == at:
-                played.world.faults.on_step = None
-                played.other.post(f"/v1/workflows/{workflow_id}/retry")
-
-        played.world.faults.on_step = meanwhile
+        played.world.faults.on_step = After(step, lambda path=path, api=played.other: api.post(f"{path}/retry"))
         played.api.post(f"{path}/cancel")
         played.world.faults.on_step = None
         played.failing = set()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
 import pytest
 
-from tests.api_client import make_body
+from tests.api_client import Reply, make_body
 from tests.factories import NOW
 from tests.faults import Crash, Faults
-from tests.workflows import PATH, TARGET, Played, job, workflow
+from tests.workflows import PATH, TARGET, After, Played, job, workflow
 
 KEY = {"idempotency-key": "k1"}
 BIG = {"text": "x" * 2_000}
@@ -57,10 +58,8 @@ def test_a_death_anywhere_leaves_nothing_or_all_and_the_key_finishes_it(when: st
         jobs = len(played.world.jobs.rows)
         faults.inject(**{when: step})
         dead(faults)
-        try:
+        with contextlib.suppress(Crash):
             played.api.post(PATH, body(outside), headers=KEY)
-        except Crash:
-            pass
         crashed, where = faults.crashed, f"{when} {step}: {faults.steps[-2:]}"
         faults.disarm()
         faults.crashed = False
@@ -97,26 +96,23 @@ def test_a_lost_answer_changes_nothing() -> None:
             break
 
 
+def again(played: Played, outside: str) -> Reply:
+    played.world.clock.advance(2)
+    return played.other.post(PATH, body(outside), headers=KEY)
+
+
 def test_the_same_request_in_the_middle_of_itself_makes_one_workflow() -> None:
     """After each write of the first, the second goes through all of it; their seconds differ."""
     for step in itertools.count(1):
         faults = Faults()
         played, outside = begun(faults)
-        count, replies = [0], []
-
-        def meanwhile(when: str, _name: str, at: int = step, played: Played = played, outside: str = outside) -> None:
-            count[0] += when == "after"
-            if when == "after" and count[0] == at and not replies:
-                replies.append(None)
-                played.world.clock.advance(2)
-                replies[0] = played.other.post(PATH, body(outside), headers=KEY)
-
-        faults.on_step = meanwhile
+        second = After(step, lambda played=played, outside=outside: again(played, outside))
+        faults.on_step = second
         path = played.create(body(outside), headers=KEY)
         faults.on_step = None
-        if not replies:
+        if not second.done:
             break
-        reply: Any = replies[0]
+        reply = second.result
         assert reply.status == 201
         if reply.json["id"] != path.rpartition("/")[2]:
             assert step == 1, "before the key was kept"
