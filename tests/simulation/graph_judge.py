@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 SKEW = 2
 SLACK = 30
 WAKE = 900
-LATE = 240
-"""Seconds after its parents' ends by which a job has looked at them, where no fault explains more."""
+LATE = 1_300
+"""Seconds after the last fault by which everything that has ended was told and taken: the longest back-off of the
+sweep, and the ordinary repair. Sooner than by the look an hour that forgets nothing."""
 
 
 def must(fits: object, rule: str, detail: object) -> None:
@@ -255,6 +256,22 @@ class GraphJudge:
             self.world.note(f"    {actor.key} recorded {execution.id[24:]} {execution.status} {execution.reason}")
 
     # --- the end ---
+
+    def in_time(self) -> None:
+        """Long enough after the last fault, and before anybody looks because an hour is over."""
+        since = self.now - LATE / 2
+        for row in self.rows.values():
+            label, last = self.label(row.id), row.last_run
+            if row.followed is not None and row.followed.told < row.followed.ends:
+                must(last is None or last.ended_at > since, "an end is told in time", (label, row.followed))
+            if row.upstream is None or row.runs or row.paused or row.cancelled or row.deleted_at is not None:
+                continue
+            parents = [edge["jobId"] for edge in self.document(row.id)["dependsOn"]]
+            new = [
+                len(self.ends.get(parent, [])) > mark and self.ends[parent][mark][1] < since
+                for parent, mark in zip(parents, row.upstream.marks, strict=True)
+            ]
+            must(not all(new), "what all parents have ended is taken in time", (label, row.upstream))
 
     def close(self) -> None:
         self._no_cycle()

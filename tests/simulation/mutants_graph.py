@@ -27,7 +27,8 @@ GRAPH_MUTANTS: list[Mutant] = [
         "an end is kept once the next one is in the row",
         (
             "usecases/writing.py",
-            "        if (end := superseded_end(job, row)) is not None:\n            engine.history.record_end(job.id, *end)\n",
+            "        if (end := superseded_end(job, row)) is not None:\n"
+            "            engine.history.record_end(job.id, *end)\n",
             "        end = superseded_end(job, row)\n",
         ),
         (
@@ -160,8 +161,8 @@ GRAPH_MUTANTS: list[Mutant] = [
         "the parents that are left are counted down by who tells, and not read",
         (
             "domain/rounds.py",
-            "    for index, parent in enumerate(parents):\n        if not new[index] and not _is_over(parent, up.marks[index]):\n            began",
-            "    for index, parent in enumerate(parents):\n        if new.count(True) < 2 and not _is_over(parent, up.marks[index]):\n            began",
+            "        if not new[index] and not _is_over(parent, up.marks[index]):\n            began",
+            "        if new.count(True) < 2 and not _is_over(parent, up.marks[index]):\n            began",
         ),
         by=GRAPHS,
         seed=5,
@@ -399,7 +400,8 @@ GRAPH_MUTANTS: list[Mutant] = [
         (
             "usecases/dependencies.py",
             "    services.dependents.add(child, given)\n    rows = services.jobs.get_rows(list(stored))\n",
-            "    rows = services.jobs.get_rows(list(stored))\n    services.clock.sleep(20.0)\n    services.dependents.add(child, given)\n",
+            "    rows = services.jobs.get_rows(list(stored))\n"
+            "    services.clock.sleep(20.0)\n    services.dependents.add(child, given)\n",
         ),
         by=GRAPHS,
         seed=80,
