@@ -306,7 +306,11 @@ class GraphJudge:
             )
 
     def _no_cycle(self) -> None:
-        above = {job_id: set(_edges(self.world.jobs.stored(job_id))) for job_id in self.rows}
+        # What is deleted runs no more: a way through it leads nowhere.
+        above = {
+            job_id: set() if row.deleted_at is not None else set(_edges(self.world.jobs.stored(job_id)))
+            for job_id, row in self.rows.items()
+        }
         free: set[str] = set()
         while found := {job_id for job_id, parents in above.items() if job_id not in free and parents <= free}:
             free |= found
