@@ -73,7 +73,7 @@ MUTANTS: list[Mutant] = [
         "a wake keeps to due + 30 s, and so wakes each minute",
         (
             "domain/visit.py",
-            "at = instant + wait if rest is None else min(instant + wait, rest)",
+            "at = instant + wait if bound is None else min(instant + wait, bound)",
             "at = job.bound(instant)",
         ),
     ),
@@ -273,7 +273,7 @@ MUTANTS: list[Mutant] = [
     m(
         "lean overwritten",
         "a write replaces the last run that is the only record of its execution",
-        ("usecases/writing.py", "(execution := displaced(job, decision.job))", "(execution := None)"),
+        ("usecases/writing.py", "(execution := displaced(job, row))", "(execution := None)"),
         seed=24,
     ),
     m(
@@ -292,8 +292,8 @@ MUTANTS: list[Mutant] = [
         "the row is written on no condition",
         (
             "adapters/dynamodb_jobs.py",
-            "ConditionExpression=f\"{alias['seq']} = :read\"",
-            'ConditionExpression="attribute_exists(jobId) OR :read = :read"',
+            '"ConditionExpression": f"{alias[\'seq\']} = :read"',
+            '"ConditionExpression": "attribute_exists(jobId) OR :read = :read"',
         ),
         by="tests/contract/test_job_store.py",
     ),
@@ -308,8 +308,8 @@ MUTANTS: list[Mutant] = [
         "a second row of an attempt replaces the first",
         (
             "adapters/dynamodb_history.py",
-            'ConditionExpression="attribute_not_exists(jobId)",',
-            'ConditionExpression="attribute_not_exists(jobId) OR attribute_exists(jobId)",',
+            'Item=execution_item(execution, retention_days=self._retention_days),\n                ConditionExpression="attribute_not_exists(jobId)",',
+            'Item=execution_item(execution, retention_days=self._retention_days),\n                ConditionExpression="attribute_not_exists(jobId) OR attribute_exists(jobId)",',
         ),
         by="tests/contract/test_run_history.py",
     ),
@@ -842,7 +842,7 @@ MUTANTS: list[Mutant] = [
         "a look that moves on",
         "the look at who waits is counted from each write of the row",
         (
-            "domain/job.py",
+            "domain/run.py",
             "        return last + min(max(last - began, WAIT_LOOK), WAIT_LOOK_MAX)",
             "        return now + WAIT_LOOK",
         ),
