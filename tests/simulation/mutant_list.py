@@ -308,8 +308,14 @@ MUTANTS: list[Mutant] = [
         "a second row of an attempt replaces the first",
         (
             "adapters/dynamodb_history.py",
-            'Item=execution_item(execution, retention_days=self._retention_days),\n                ConditionExpression="attribute_not_exists(jobId)",',
-            'Item=execution_item(execution, retention_days=self._retention_days),\n                ConditionExpression="attribute_not_exists(jobId) OR attribute_exists(jobId)",',
+            (
+                "Item=execution_item(execution, retention_days=self._retention_days),\n"
+                '                ConditionExpression="attribute_not_exists(jobId)",'
+            ),
+            (
+                "Item=execution_item(execution, retention_days=self._retention_days),\n"
+                '                ConditionExpression="attribute_not_exists(jobId) OR attribute_exists(jobId)",'
+            ),
         ),
         by="tests/contract/test_run_history.py",
     ),
