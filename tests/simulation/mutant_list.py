@@ -290,8 +290,8 @@ MUTANTS: list[Mutant] = [
         "the row is written on no condition",
         (
             "adapters/dynamodb_jobs.py",
-            "ConditionExpression=f\"{alias['seq']} = :read\"",
-            'ConditionExpression="attribute_exists(jobId) OR :read = :read"',
+            '"ConditionExpression": f"{alias[\'seq\']} = :read"',
+            '"ConditionExpression": "attribute_exists(jobId) OR :read = :read"',
         ),
         by="tests/contract/test_job_store.py",
     ),
@@ -299,6 +299,32 @@ MUTANTS: list[Mutant] = [
         "own write not recognised",
         "a repeated write is taken for another's",
         ("adapters/dynamodb_jobs.py", 'if item.get("wid") != text(new.write_id):', "if True:"),
+        by="tests/contract/test_job_store.py",
+    ),
+    m(
+        "version of the graph not asked for",
+        "two changes of one graph at once both pass",
+        (
+            "adapters/dynamodb_graph.py",
+            '"ConditionExpression": "#v = :read" if read else "attribute_not_exists(#v)"',
+            '"ConditionExpression": "#v = :read OR #v <> :read" if read else "attribute_not_exists(w)"',
+        ),
+        by="tests/contract/test_graphs.py",
+    ),
+    m(
+        "many put although one is there",
+        "a transaction of new jobs overwrites one that exists",
+        (
+            "adapters/dynamodb_jobs.py",
+            '"ConditionExpression": "attribute_not_exists(jobId)"',
+            '"ConditionExpression": "attribute_not_exists(zz)"',
+        ),
+        by="tests/contract/test_job_store.py",
+    ),
+    m(
+        "own transaction not recognised",
+        "a repeated creation of many is taken for another's",
+        ("adapters/dynamodb_jobs.py", "if not all(map(_is_of, stored, taken)):", "if taken:"),
         by="tests/contract/test_job_store.py",
     ),
     m(
