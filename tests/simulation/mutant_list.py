@@ -304,6 +304,32 @@ MUTANTS: list[Mutant] = [
         by="tests/contract/test_job_store.py",
     ),
     m(
+        "version of the graph not asked for",
+        "two changes of one graph at once both pass",
+        (
+            "adapters/dynamodb_graph.py",
+            '"ConditionExpression": "#v = :read" if read else "attribute_not_exists(#v)"',
+            '"ConditionExpression": "#v = :read OR #v <> :read" if read else "attribute_not_exists(w)"',
+        ),
+        by="tests/contract/test_graphs.py",
+    ),
+    m(
+        "many put although one is there",
+        "a transaction of new jobs overwrites one that exists",
+        (
+            "adapters/dynamodb_jobs.py",
+            '"ConditionExpression": "attribute_not_exists(jobId)"',
+            '"ConditionExpression": "attribute_not_exists(zz)"',
+        ),
+        by="tests/contract/test_job_store.py",
+    ),
+    m(
+        "own transaction not recognised",
+        "a repeated creation of many is taken for another's",
+        ("adapters/dynamodb_jobs.py", "if not all(map(_is_of, stored, taken)):", "if taken:"),
+        by="tests/contract/test_job_store.py",
+    ),
+    m(
         "history overwritten",
         "a second row of an attempt replaces the first",
         (
