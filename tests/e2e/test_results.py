@@ -100,11 +100,16 @@ def test_conditions_over_the_result(create: Create, child: Create, scheduler: Cl
     parent = create(schedule=once(6), payload={"rows": 3, "failed": []})
     jobs = {
         when: child(parent, when=when)
-        for when in ("payload.rows > `2` && !payload.failed", "payload.rows > `3`", "payload.rows.length > `0`", "`0`")
+        for when in (
+            "payload.rows > `2` && !(payload.failed)",
+            "payload.rows > `3`",
+            "payload.rows.length > `0`",
+            "`0`",
+        )
     }
     outcomes = {when: ended(scheduler, job) for when, job in jobs.items()}
     assert {when: one["status"] for when, one in outcomes.items()} == {
-        "payload.rows > `2` && !payload.failed": "COMPLETED",
+        "payload.rows > `2` && !(payload.failed)": "COMPLETED",
         "payload.rows > `3`": "SKIPPED",
         "payload.rows.length > `0`": "SKIPPED",
         "`0`": "COMPLETED",
