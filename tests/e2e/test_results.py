@@ -47,7 +47,10 @@ def taking(parent: dict[str, Any], path: str) -> dict[str, str]:
 
 
 def ended(scheduler: Client, job: dict[str, Any]) -> dict[str, Any]:
-    return until(lambda: next(iter(scheduler.history(job["id"])), None), seconds=SOON, hint=f"{job['name']} ends")
+    def last() -> dict[str, Any] | None:
+        return next((dict(one) for one in scheduler.history(job["id"]) if one["final"] and one["completedAt"]), None)
+
+    return until(last, seconds=SOON, hint=f"{job['name']} ends")
 
 
 def called(endpoint: Endpoint, job: dict[str, Any]) -> Any:
