@@ -920,6 +920,55 @@ MUTANTS: list[Mutant] = [
         "an end is told as the row's last run says, not as its own history row",
         ("domain/events.py", "    if row is not None:\n        code", "    if row is None:\n        code"),
     ),
+    m(
+        "skips told as failures",
+        "a run that was skipped because of others is told as a dead letter",
+        ("domain/events.py", "    ExecutionStatus.SKIPPED: Outcome.SKIPPED,\n", ""),
+        by="tests/unit/test_graph_told.py",
+    ),
+    m(
+        "unblocked to be skipped",
+        "a run that is made to end at once is told as one that goes on",
+        ("domain/graph_events.py", "run.took and run.verdict is None", "run.took"),
+        by="tests/unit/test_graph_told.py",
+    ),
+    m(
+        "waits told at each look",
+        "a job that waits for others is told again with each other one that keeps it waiting",
+        ("domain/graph_events.py", "if old is None or old.blocked_by is None:", "if True:"),
+        by="tests/unit/test_graph_told.py",
+    ),
+    # --- results ---
+    m(
+        "the latest result",
+        "a payload takes from the last run of the other job, not from the one its run was made for",
+        ("usecases/upstream_values.py", "numbers.get(source, 0)", "0"),
+        by="tests/unit/test_payloads_taken.py",
+    ),
+    m(
+        "anybody's result",
+        "a payload may take from jobs that its job does not depend on",
+        ("domain/upstream_values.py", "or one.source not in allowed:", "or not one.source:"),
+        by="tests/unit/test_upstream_values.py",
+    ),
+    m(
+        "a payload of any size",
+        "a payload may grow beyond its limit by what it takes",
+        ("domain/upstream_values.py", "if (size := len(text.encode())) > PAYLOAD_BYTES:", "if (size := 0):"),
+        by="tests/unit/test_payloads_taken.py",
+    ),
+    m(
+        "zero is false",
+        "a condition that is 0 is not met",
+        ("domain/condition.py", "(isinstance(value, (str, list, dict)) and not value)", "(not value)"),
+        by="tests/unit/test_expression.py",
+    ),
+    m(
+        "manual by any letter",
+        "a run is taken for one that a caller asked for because its id has an m in it",
+        ("domain/ids.py", 'slot[10:11] == "m"', '"m" in slot'),
+        by="tests/unit/test_ids_spelling.py",
+    ),
     # --- the state machine ---
     m(
         "steps of any fence",
