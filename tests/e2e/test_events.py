@@ -154,3 +154,37 @@ def test_a_circuit_tells_that_it_opened(subscriber: Subscriber, create: Callable
         [event] = until(lambda: subscriber.of_circuit(key), seconds=30)
 
     assert (event["eventType"], event["failures"]) == ("circuit.opened", 2)
+
+
+def test_a_diamond_of_which_one_fails(
+    subscriber: Subscriber, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
+) -> None:
+    """A, then B, which fails, and C; D, which needs both, is skipped: each hears why it waits and goes on."""
+
+    def after(*parents: dict[str, Any], **changes: Any) -> dict[str, Any]:
+        return create(**{"schedule": None, "dependsOn": [{"jobId": one["id"]} for one in parents], **changes})
+
+    a = create(schedule=once(8))
+    b, c = after(a, target=endpoint.target("404")), after(a)
+    d = after(b, c)
+
+    told = {
+        "B": subscriber.story(b["id"], "job.permanently_failed", seconds=60),
+        "C": subscriber.story(c["id"], "job.completed", seconds=60),
+        "D": subscriber.story(d["id"], "job.skipped", seconds=60),
+    }
+
+    assert types(told["B"]) == [
+        "job.scheduled",
+        "job.blocked",
+        "job.unblocked",
+        "job.started",
+        "job.permanently_failed",
+    ]
+    assert types(told["C"]) == ["job.scheduled", "job.blocked", "job.unblocked", "job.started", "job.completed"]
+    assert types(told["D"]) == ["job.scheduled", "job.blocked", "job.skipped"]
+    assert [told[name][1]["blockedBy"] for name in "BC"] == [a["id"]] * 2
+    assert told["C"][2]["parents"] == [a["id"]]
+    skipped = told["D"][-1]
+    assert (skipped["reason"], skipped["count"], skipped["from"]) == ("UPSTREAM_FAILED", 1, skipped["to"])
+    assert skipped["executionId"].startswith(skipped["runId"])

@@ -7,6 +7,7 @@ underscores are those of docs/protocol.md.
 from __future__ import annotations
 
 from tests.simulation.mutant import Mutant, m
+from tests.simulation.mutants_gates import GATE_MUTANTS
 from tests.simulation.mutants_graph import GRAPH_MUTANTS
 from tests.simulation.mutants_work import WORK_MUTANTS
 
@@ -933,8 +934,7 @@ MUTANTS: list[Mutant] = [
         by="tests/unit/test_steps.py",
     ),
 ]
-MUTANTS += WORK_MUTANTS
-MUTANTS += GRAPH_MUTANTS
+MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS
 
 EXCLUDED = {
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",
