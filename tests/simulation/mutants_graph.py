@@ -124,11 +124,7 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "over while it is told",
         "those who were looked at before do not hear that the job is over since",
-        (
-            "domain/following.py",
-            "    if job.is_over != walk.over:\n        return _anew(job, followed, now)\n    row = replace(job, followed=replace(followed, told",
-            "    row = replace(job, followed=replace(followed, told",
-        ),
+        ("domain/following.py", "    if job.is_over != walk.over:\n", "    if not walk.number:\n"),
         by=WAITS,
     ),
     m(
