@@ -6,6 +6,7 @@ Applied to every write, whoever makes it (usecases/writing.py): so none of them 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from functions.domain.decision import Drop, Due, Write, attention_no_later, waiting_hints, with_attention
 from functions.domain.hint import LOOK_SLOT
@@ -39,24 +40,54 @@ def followed_by(job: Job, *, once: bool) -> Followed:
     return Followed(ends=ends, told=ends, once=once)
 
 
-def all_told(job: Job, number: int, *, now: float) -> Write | Drop:
-    """All dependents were looked at for the end with this number."""
+class Telling(NamedTuple):
+    """One walk along the dependents. It goes on over several messages, and whatever ends meanwhile is told by the
+    next one: so those at the end of a long list hear of a parent that ends again and again."""
+
+    number: int
+    """The end that it began with: every dependent hears of it, or of a later one."""
+    after: str | None
+    """The last dependent that was looked at."""
+    over: bool
+    """Whether the job is over, as those who were looked at have seen it."""
+
+
+def telling(job: Job) -> Telling | None:
+    """What is to be told of the job; None where all is."""
     followed = job.followed
-    if followed is None or followed.told >= number:
+    if followed is None or followed.ends <= followed.told:
+        return None
+    number, _, after = (followed.cursor or "").partition("#")
+    return Telling(int(number) if after else followed.ends, after or None, job.is_over)
+
+
+def all_told(job: Job, walk: Telling, *, now: float) -> Write | Drop:
+    """All dependents were looked at."""
+    followed = job.followed
+    if followed is None or followed.told >= walk.number:
         return Drop("TOLD")
-    row = replace(job, followed=replace(followed, told=number, cursor=None))
-    return Write(job=with_attention(row, int(now)), reason="TOLD")
+    if job.is_over != walk.over:
+        return _anew(job, followed, now)
+    row = replace(job, followed=replace(followed, told=walk.number, cursor=None))
+    more = (look_hint(int(now)),) if followed.ends > walk.number else ()
+    return Write(job=with_attention(row, int(now)), reason="TOLD", hints=more)
 
 
-def telling_goes_on(job: Job, number: int, cursor: str, *, now: float) -> Write | Drop:
-    """The dependents up to `cursor` were looked at for the end with this number; another message goes on.
-
-    After another end its own telling begins anew: those before the cursor have not heard of it.
-    """
-    if job.followed is None or job.followed.ends != number:
-        return Drop("ANOTHER_END")
-    row = replace(job, followed=replace(job.followed, cursor=cursor))
+def telling_goes_on(job: Job, walk: Telling, *, now: float) -> Write | Drop:
+    """The dependents up to `walk.after` were looked at; another message goes on."""
+    followed = job.followed
+    if followed is None or followed.told >= walk.number:
+        return Drop("TOLD")
+    if job.is_over != walk.over:
+        return _anew(job, followed, now)
+    row = replace(job, followed=replace(followed, cursor=f"{walk.number}#{walk.after}"))
     return Write(job=row, reason="TELLING", hints=(look_hint(int(now)),))
+
+
+def _anew(job: Job, followed: Followed, now: float) -> Write:
+    """The walk begins once more: some have looked while the job was not over, or was."""
+    row = replace(job, followed=replace(followed, cursor=None))
+    return Write(job=row, reason="TOLD_ANEW", hints=(look_hint(int(now)),))
 
 
 def superseded_end(before: Job, after: Job) -> tuple[int, LastRun] | None:
@@ -75,7 +106,7 @@ def _with_its_end(before: Job, after: Job, now: int) -> Job:
     if not ended and after.cancelled and not before.cancelled:
         after, ended = replace(after, last_run=_cancelled(before, now)), True
     if ended:
-        return replace(after, followed=replace(followed, ends=before.followed.ends + 1, cursor=None))
+        return replace(after, followed=replace(followed, ends=before.followed.ends + 1))
     if after.is_over and not before.is_over and followed.told >= followed.ends:
         # No end, but those who wait for one have to know that none comes.
         return replace(after, followed=replace(followed, told=followed.ends - 1, cursor=None))

@@ -71,7 +71,7 @@ class Followed:
     told: int
     """The end that all dependents were looked at for; less than it once more where the job is over since."""
     cursor: str | None = None
-    """The last dependent that was looked at for the end that is being told."""
+    """While a walk along the dependents goes on: `<the end it began with>#<the dependent that was looked at last>`."""
     once: bool = False
     """It runs once, by its schedule or because all that it depends on do."""
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from functions.domain.condition import holds
 from functions.domain.decision import Drop, Write
 from functions.domain.dependence import Join
 from functions.domain.errors import CorruptDefinitionError, GnomonError
-from functions.domain.following import all_told, telling_goes_on
+from functions.domain.following import Telling, all_told, telling, telling_goes_on
 from functions.domain.job import Job
 from functions.domain.looks import decide_look, look_later, may_not_look
 from functions.domain.run import LastRun
 from functions.domain.upstream import Ends, Parent, parent_of, unmet
 from functions.usecases.ancestors import as_settled
 from functions.usecases.services import Engine, Executor
-from functions.usecases.writing import Applied, apply, send
+from functions.usecases.writing import apply, send
 
 PAGE = 50
 """Dependents that are read at a time."""
@@ -28,6 +29,12 @@ TELLING_SECONDS = 15.0
 """How long one message tells dependents; another goes on."""
 _FEW = 10
 """Parents that are read at once without asking first the one that blocked before."""
+
+
+class Walked(Protocol):
+    """What the row says of a walk along the dependents, after a part of it."""
+
+    def __call__(self, job: Job, walk: Telling, *, now: float) -> Write | Drop: ...
 
 
 def look(executor: Executor, job: Job) -> str:
@@ -47,21 +54,29 @@ def look(executor: Executor, job: Job) -> str:
 
 def _tell(executor: Executor, job: Job) -> str | None:
     """Look at each dependent for the job's last end; None where all were."""
-    followed = job.followed
-    if followed is None or followed.ends <= followed.told:
+    walk = telling(job)
+    if walk is None:
         return None
     until = executor.clock.now() + TELLING_SECONDS
-    cursor = followed.cursor
     while True:
-        children = executor.dependents.of(job.id, after=cursor, limit=PAGE)
+        children = executor.dependents.of(job.id, after=walk.after, limit=PAGE)
         failures = _look_at_all(executor, job.id, children)
         if failures:
             raise failures[0]
         if len(children) < PAGE:
-            return _told(executor, job, followed.ends)
-        cursor = children[-1]
+            return _walked(executor, job, walk, all_told)
+        walk = walk._replace(after=children[-1])
         if executor.clock.now() >= until:
-            return _go_on(executor, job, followed.ends, cursor)
+            return _walked(executor, job, walk, telling_goes_on)
+
+
+def _walked(executor: Executor, job: Job, walk: Telling, decide: Walked) -> str:
+    """Keep in the row how far it is, and have another message do what is left."""
+    done = apply(executor, job, lambda row, _: decide(row, walk, now=executor.clock.now()))
+    if isinstance(done, Drop):
+        return done.reason
+    send(executor, done.job, done.write.hints)
+    return done.write.reason
 
 
 def _look_at_all(executor: Executor, parent: str, children: Sequence[str]) -> list[GnomonError]:
@@ -92,19 +107,6 @@ def _look_at(executor: Executor, parent: str, child_id: str) -> None:
         executor.dependents.remove(child_id, [parent])
         return
     _ask(executor, child)
-
-
-def _told(executor: Executor, job: Job, number: int) -> str:
-    apply(executor, job, lambda row, _: all_told(row, number, now=executor.clock.now()))
-    return "TOLD"
-
-
-def _go_on(executor: Executor, job: Job, number: int, cursor: str) -> str:
-    """Keep the place in the row, and have another message go on from there."""
-    done = apply(executor, job, lambda row, _: telling_goes_on(row, number, cursor, now=executor.clock.now()))
-    if isinstance(done, Applied):
-        send(executor, done.job, done.write.hints)
-    return "TELLING"
 
 
 # --- ask ---

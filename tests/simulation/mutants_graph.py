@@ -12,7 +12,7 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "end uncounted",
         "a run that ends has no number",
-        ("domain/following.py", "ends=before.followed.ends + 1, cursor=None", "ends=before.followed.ends, cursor=None"),
+        ("domain/following.py", "ends=before.followed.ends + 1)", "ends=before.followed.ends)"),
         by=GRAPHS,
     ),
     m(
@@ -104,21 +104,27 @@ GRAPH_MUTANTS: list[Mutant] = [
         "an end counts as told when another has come meanwhile",
         (
             "domain/following.py",
-            "followed=replace(followed, told=number, cursor=None)",
+            "followed=replace(followed, told=walk.number, cursor=None)",
             "followed=replace(followed, told=followed.ends, cursor=None)",
         ),
         by=RULES,
     ),
     m(
-        "telling goes on where it was",
-        "the dependents before the cursor do not hear of another end",
-        ("domain/following.py", "ends=before.followed.ends + 1, cursor=None", "ends=before.followed.ends + 1"),
-        (
-            "domain/following.py",
-            "followed=replace(followed, told=number, cursor=None)",
-            "followed=replace(followed, told=number)",
-        ),
-        ("domain/following.py", "or job.followed.ends != number:", "or not number:"),
+        "telling begins anew",
+        "each end begins its own walk along the dependents, and the last of many are never reached",
+        ("domain/following.py", "ends=before.followed.ends + 1)", "ends=before.followed.ends + 1, cursor=None)"),
+        by=WAITS,
+    ),
+    m(
+        "walk of the latest end",
+        "a walk that went on over several messages counts for an end that those at its beginning have not heard of",
+        ("domain/following.py", "int(number) if after else followed.ends", "followed.ends"),
+        by=WAITS,
+    ),
+    m(
+        "over while it is told",
+        "those who were looked at before do not hear that the job is over since",
+        ("domain/following.py", "    if job.is_over != walk.over:\n", "    if not walk.number:\n"),
         by=WAITS,
     ),
     m(

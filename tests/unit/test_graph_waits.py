@@ -327,24 +327,85 @@ def test_many_dependents_are_told_in_parts() -> None:
     assert graph.at_rest("a")
 
 
-def test_another_end_begins_the_telling_anew() -> None:
-    graph = Graph()
-    graph.job("a", schedule=EVERY)
-    for number in range(60):
-        graph.job(f"c{number}", "a")
-    ids = sorted(graph.ids[f"c{number}"] for number in range(60))
+def slow(graph: Graph) -> None:
+    """Each page of dependents takes one message's time."""
     of = graph.world.dependents.of
 
-    def interrupted(parent: str, *, after: str | None, limit: int) -> Any:
-        found = of(parent, after=after, limit=limit)
-        if after is None:
-            graph.world.clock.advance(TELLING_SECONDS + 1)
+    def slowly(parent: str, *, after: str | None, limit: int) -> Any:
+        graph.world.clock.advance(TELLING_SECONDS + 1)
+        return of(parent, after=after, limit=limit)
+
+    graph.world.dependents.of = slowly  # type: ignore[method-assign]
+
+
+def ends_once_more(graph: Graph, name: str) -> None:
+    """A run of it ends, and its dependents are not told yet."""
+    execute_job(graph.driver.services, SCHEDULER, graph.ids[name])
+    [slot] = graph.row(name).runs
+    graph.driver.deliver_hint(Hint(graph.ids[name], slot, 1))
+
+
+def test_those_at_the_end_of_the_list_are_told_though_there_is_always_another_end() -> None:
+    graph = Graph(Driver(sweeps=False))
+    graph.job("a", enabled=False)
+    for number in range(160):
+        graph.job(f"c{number}", "a")
+    slow(graph)
+    ends_once_more(graph, "a")
+    for _ in range(4):
+        look_at(graph, "a")
+        ends_once_more(graph, "a")
+    assert all(graph.row(f"c{number}").runs for number in range(160))
+    assert graph.row("a").followed.told == 1
+    graph.run(3_000)
+    assert all(graph.runs(f"c{number}") == 5 for number in range(160))
+
+
+def test_an_end_that_comes_in_the_middle_of_a_long_walk_is_told_from_its_beginning() -> None:
+    graph = Graph(Driver(sweeps=False))
+    graph.job("a", enabled=False)
+    graph.job("other", schedule=at(DAY))
+    for number in range(60):
+        graph.job(f"c{number}", ("a", "failure"), "other", join="any")
+    slow(graph)
+    ends_once_more(graph, "a")
+    look_at(graph, "a")
+    graph.fails = {"a"}
+    ends_once_more(graph, "a")
+    graph.run(300)
+    assert all(graph.runs(f"c{number}") == 1 for number in range(60))
+
+
+def test_a_job_that_is_over_while_it_is_told_is_told_as_that() -> None:
+    """Those that were looked at before would wait for more of it."""
+    graph = Graph()
+    graph.job("a", schedule=EVERY, endAt="2027-01-15T08:02:10Z")
+    graph.job("b", "a")
+    graph.job("c", "b")
+    of, told = graph.world.dependents.of, []
+
+    def and_then(parent: str, **page: Any) -> Any:
+        found = of(parent, **page)
+        if parent == graph.ids["b"] and not told:
+            told.append(parent)
+            look_at(graph, "c")
+            [slot] = graph.row("c").runs
+            graph.driver.deliver_hint(Hint(graph.ids["c"], slot, 1))
+            look_at(graph, "c")
+            graph.world.timetable.take_due()  # what is left of all this: copies
+            pause_job(graph.driver.services, SCHEDULER, graph.ids["a"])
+            graph.world.clock.advance(100)
+            resume_job(graph.driver.services, SCHEDULER, graph.ids["a"])
+            look_at(graph, "a")
+            assert graph.row("b").is_over
+            return []
         return found
 
-    graph.world.dependents.of = interrupted  # type: ignore[method-assign]
-    graph.run(60 * 10 + 45)
-    assert graph.row("a").followed.told >= 9
-    assert all(graph.driver.row(one).upstream.marks[0] >= 9 for one in ids)
+    graph.world.dependents.of = and_then  # type: ignore[method-assign]
+    graph.run_to(300)
+    assert told
+    assert graph.calls == dict.fromkeys("abc", 1)
+    assert graph.at_rest("b", "c")
 
 
 def test_one_dependent_that_fails_hinders_no_other_and_is_told_again() -> None:
