@@ -54,7 +54,7 @@ class CallLog:
         return taken
 
     def _before(self, *, params: dict[str, Any], model: Any, context: dict[str, Any], **_: Any) -> None:
-        old = self._row(params) if model.name in _WRITES else None
+        old = [self._row(write) for write in _written(model.name, params)]
         context[_SEEN] = (dict(params), old)  # botocore's own dictionary of this one call
 
     def _after(self, *, parsed: dict[str, Any], model: Any, context: dict[str, Any], **_: Any) -> None:
@@ -66,12 +66,18 @@ class CallLog:
             place = params.get("QueueUrl") or params.get("GroupName") or params.get("FunctionName") or ""
             self.calls.append(Call(service, operation, str(place).rpartition("/")[2]))
 
-    def _dynamodb(self, operation: str, params: dict[str, Any], parsed: dict[str, Any], old: Item | None) -> Call:
+    def _dynamodb(
+        self, operation: str, params: dict[str, Any], parsed: dict[str, Any], old: Sequence[Item | None]
+    ) -> Call:
         def call(place: str, read: float = 0, written: int = 0, scanned: int = 0) -> Call:
             return Call("dynamodb", operation, place, read, written, scanned)
 
-        if operation in _WRITES:
-            return call(params["TableName"], written=self._written(params, parsed, old))
+        writes = _written(operation, params)
+        if writes:
+            factor = 1 if operation in _WRITES else 2
+            each = zip(writes, old, strict=True)
+            total = sum(self._written(write, parsed, row, factor=factor) for write, row in each)
+            return call(writes[0]["TableName"], written=total)
         if operation == "GetItem":
             items = [parsed["Item"]] if "Item" in parsed else []
             return call(params["TableName"], read_units(items, consistent=params.get("ConsistentRead", False)))
@@ -85,11 +91,12 @@ class CallLog:
             return call(place, units, scanned=parsed["ScannedCount"])
         raise ValueError(f"the rule for {operation} is not written down here")
 
-    def _written(self, params: dict[str, Any], parsed: dict[str, Any], old: Item | None) -> int:
+    def _written(self, params: dict[str, Any], parsed: dict[str, Any], old: Item | None, *, factor: int) -> int:
+        """A transaction costs the table twice the units, and its indexes no more than else."""
         if "Error" in parsed:  # A refused condition costs as much as the row that refused it.
-            return write_units(old, None)
+            return write_units(old, None) * factor
         new, keys = self._row(params), self._keys(params["TableName"])
-        return write_units(old, new) + sum(
+        return write_units(old, new) * factor + sum(
             index_write_units(old, new, index_keys=names, keys=keys) for names in self._indexes(params["TableName"])
         )
 
@@ -110,6 +117,15 @@ class CallLog:
         if name not in self._tables:
             self._tables[name] = self._look.describe_table(TableName=name)["Table"]
         return self._tables[name]
+
+
+def _written(operation: str, params: dict[str, Any]) -> Sequence[dict[str, Any]]:
+    """The writes of single rows that a call makes."""
+    if operation in _WRITES:
+        return [params]
+    if operation == "TransactWriteItems":
+        return [write for action in params["TransactItems"] for write in action.values()]
+    return []
 
 
 def _names(schema: list[dict[str, str]]) -> Sequence[str]:

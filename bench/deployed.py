@@ -72,7 +72,7 @@ class Deployed:
             queues[priority] = RunQueue(url, f"arn:aws:sqs:{REGION}:123456789012:run-{priority}")
         retry_configs = DynamoDbRetryConfigs(dynamodb, "coordination")
         ports: Any = {
-            "jobs": DynamoDbJobs(dynamodb, "jobs"),
+            "jobs": DynamoDbJobs(dynamodb, "jobs", graphs="coordination"),
             "history": DynamoDbHistory(dynamodb, "executions", retention_days=30),
             "timetable": SqsTimetable(
                 sqs,

@@ -77,6 +77,15 @@ def schedule_words(schedule: Mapping[str, Any]) -> str:
             return printable(f"once {schedule.get('at')}")
 
 
+def when_words(job: Job) -> str:
+    """When the job runs: by its schedule, or after others."""
+    parents, schedule = job.get("dependsOn", []), job.get("schedule", {})
+    if not parents:
+        return schedule_words(schedule) if schedule else ""
+    after = f"after {parents[0]['jobId']}" if len(parents) == 1 else f"after {job.get('join', 'all')} of {len(parents)}"
+    return printable(after + (f", not before {schedule.get('at')}" if schedule else ""))
+
+
 def target_words(target: Mapping[str, Any]) -> str:
     kind = target.get("type")
     field = {"http": "url", "handler": "name", "lambda": "functionName", "sqs": "queueUrl", "worker": "queue"}.get(
@@ -98,7 +107,7 @@ def jobs_table(jobs: Iterable[Job], now: datetime) -> Table:
             printable(job["id"]),
             Text(printable(job.get("name", ""))),
             job_status(job),
-            Text(schedule_words(job.get("schedule", {}))),
+            Text(when_words(job)),
             next_run(job, now),
             last_run(job, now),
         )
@@ -113,7 +122,8 @@ def job_details(job: Job, now: datetime) -> Table:
         ("name", printable(job.get("name", ""))),
         ("status", status(job.get("status", ""))),
         ("silent since", Text(moment(job.get("silentSince"), now), style="red")),
-        ("schedule", schedule_words(job.get("schedule", {}))),
+        ("schedule", when_words(job)),
+        ("waits for", printable(job.get("upstream", {}).get("waitingFor") or "")),
         ("target", target_words(job.get("target", {}))),
         ("next run", next_run(job, now)),
         *(("waits", gate_line(gate, now)) for gate in job.get("gates", [])),

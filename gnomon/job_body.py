@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from gnomon.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+_ON = ("success", "failure", "completion")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,9})([smhd]?)")
 
@@ -45,6 +46,19 @@ def schedule(
     if flag == "--at":
         return {"type": "once", "at": value, **zone}
     return {"type": "once", "at": rfc3339(now + timedelta(seconds=seconds(value, flag=flag)))}
+
+
+def dependencies(given: Sequence[str]) -> list[dict[str, str]]:
+    """`ID` or `ID:failure` each, as `dependsOn` has them; raises UsageError for another word after the colon."""
+    found = []
+    for one in given:
+        job_id, colon, on = one.partition(":")
+        if colon and on not in _ON:
+            raise UsageError(
+                f"--depends-on {one}: {on!r} is no way to end.", advice=f"Write ID:{', ID:'.join(_ON)}, or just ID."
+            )
+        found.append({"jobId": job_id, **({"on": on} if colon else {})})
+    return found
 
 
 def target(

@@ -46,6 +46,14 @@ class ApprovalDecision(TypedDict):
     comment: str | None
 
 
+class Upstream(TypedDict):
+    """How a job with `dependsOn` stands to those it depends on."""
+
+    waitingFor: str | None
+    since: str | None
+    nextLookAt: str | None
+
+
 class Job(TypedDict, total=False):
     """A job's definition and its state."""
 
@@ -54,6 +62,10 @@ class Job(TypedDict, total=False):
     description: str
     type: str
     schedule: dict[str, Any]
+    dependsOn: list[dict[str, str]]
+    join: str
+    onUpstreamFailure: str
+    upstreamTimeoutSeconds: int
     target: dict[str, Any]
     payload: Any
     retryConfig: dict[str, Any]
@@ -77,6 +89,7 @@ class Job(TypedDict, total=False):
     activeRuns: list[ActiveRun]
     gates: list[Gate]
     lastRun: LastRun | None
+    upstream: Upstream
 
 
 class ErrorInfo(TypedDict, total=False):

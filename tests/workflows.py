@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 from functions.domain.execution import ExecutionError, ExecutionStatus
@@ -62,11 +63,14 @@ class Played:
         self.on_call: Callable[[str], None] = lambda _name: None
         """Called with the job's name while its target works."""
         self.called: list[str] = []
+        self.sent: dict[str, Any] = {}
+        """The payload that each job's target was called with last, by the job's name."""
         self.world.targets.answers = [self._answer]
 
     def _answer(self, invocation: Invocation) -> TargetAnswer:
         name = self.name_of(invocation.job_id).rpartition("/")[2]
         self.called.append(name)
+        self.sent[name] = json.loads(invocation.payload)
         self.world.clock.advance(self.slow.get(name, 0))
         self.on_call(name)
         if name in self.failing:

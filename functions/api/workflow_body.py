@@ -12,7 +12,7 @@ from functions.api.schemas import Name, Strict
 from functions.api.validation import shown, validated
 from functions.domain.errors import FieldProblem, InvalidRequestError
 from functions.domain.instants import rfc3339
-from functions.domain.workflow import LOCAL_NAME, MAX_JOBS, cycle_of
+from functions.domain.workflow import LOCAL_NAME, MAX_EDGES, MAX_JOBS, MAX_OUTSIDERS, cycle_of
 from functions.usecases.workflows import WorkflowDraft, field_of
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def draft_of(body: Mapping[str, Any], reader: DraftReader) -> WorkflowDraft:
     problems = list(_wrong_edges(jobs))
     if problems:
         raise InvalidRequestError(tuple(problems[:20]))
+    _must_not_be_too_many(jobs)
     _must_have_no_cycle(jobs)
     draft = _Reading(body["name"], jobs, reader)
     return WorkflowDraft(name=body["name"], jobs=tuple(jobs), read=draft.read)
@@ -76,13 +77,12 @@ class _Reading:
         return drafts
 
     def _body(self, name: str, job: Mapping[str, Any], ids: Mapping[str, str], created_at: int) -> dict[str, Any]:
-        body = {"name": f"{self.workflow}/{name}"[:MAX_NAME], **job}
+        body = {"name": f"{self.workflow[: MAX_NAME - 1 - len(name)]}/{name}", **job}
         if job.get("dependsOn"):
             body["dependsOn"] = [_with_id(entry, ids) for entry in _entries(job)] or job["dependsOn"]
+            body |= {"payload": _with_sources(job["payload"], ids)} if "payload" in job else {}
         elif "schedule" not in job:
             body["schedule"] = {"type": "once", "at": rfc3339(created_at)}
-        if "payload" in job:
-            body["payload"] = _with_sources(job["payload"], ids)
         return body
 
 
@@ -132,6 +132,15 @@ def _wrong_edges(jobs: Mapping[str, Any]) -> Iterator[FieldProblem]:
             yield FieldProblem(field, f"{shown(parent)} is there already: name each job once")
         else:
             seen.add((name, parent))
+
+
+def _must_not_be_too_many(jobs: Mapping[str, Any]) -> None:
+    entries = [entry for job in jobs.values() for entry in _entries(job)]
+    if len(entries) > MAX_EDGES:
+        raise invalid("jobs", f"have {len(entries)} dependencies in all, over the limit of {MAX_EDGES}")
+    outside = {str(entry["jobId"]) for entry in entries if isinstance(entry, dict) and "jobId" in entry}
+    if len(outside) > MAX_OUTSIDERS:
+        raise invalid("jobs", f"depend on {len(outside)} jobs outside, over the limit of {MAX_OUTSIDERS}")
 
 
 def _must_have_no_cycle(jobs: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ def held_back(
     """
     run = job.runs.get(slot)
     limit = _limit(job, slot, now=now)
-    if run is not None and run.state is RunState.WAITING and now >= limit:
+    if run is not None and run.state is RunState.WAITING and not run.at_gate and now >= limit:
         return Expired(slot, run, REASON)
     deferrals = 0 if run is None else run.deferrals
     until = look_again_at(circuit, policy, deferrals=deferrals, limit=limit, now=now, uniform=uniform)
@@ -35,7 +35,8 @@ def _limit(job: Job, slot: str, *, now: float) -> int:
     """The last instant at which the attempt may still look: shortly before its retry window or the job's next slot
     ends its time, so that it is over before what follows is due."""
     run, definition = job.runs.get(slot), job.defined
-    first = int(now) if run is None or run.deferred_at is None else run.deferred_at
+    # What was put off by its approval gate has not waited for the circuit yet.
+    first = int(now) if run is None or run.at_gate or run.deferred_at is None else run.deferred_at
     if run is not None and run.forced:
         return first + LONGEST
     if definition.retry.retry_window_seconds is not None:

@@ -29,7 +29,7 @@ from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.following import look_hint
-from functions.domain.ids import MAX_ATTEMPTS
+from functions.domain.ids import MAX_ATTEMPTS, is_dependent
 from functions.domain.job import Gap, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
 from functions.domain.rescheduling import (
@@ -41,7 +41,7 @@ from functions.domain.rescheduling import (
 )
 from functions.domain.rewiring import rewired
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
-from functions.domain.upstream import Parent
+from functions.domain.upstream import ABSORBED, Parent
 
 NO_PARENTS: Mapping[str, Parent] = MappingProxyType({})
 
@@ -209,12 +209,23 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | N
         manual=True,
         forced=True,
         asked_attempt=attempt + 1,
+        took=_made_for(job, slot),
         approval=approval,
         asked_by=None if definition.approval is None else by,
     )
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
     row = replace(row, attention_at=attention_no_later(row, int(now)))
     return Write(job=row, reason="RETRY_FORCED", hints=(Due(slot, attempt + 1, at),))
+
+
+def _made_for(job: Job, slot: str) -> tuple[int, ...]:
+    """The ends of parents' runs that the run was made for; of the last run the marks say so, () for a run of another
+    kind."""
+    if slot in job.runs:
+        return job.runs[slot].took
+    if job.upstream is None or not is_dependent(slot):
+        return ()
+    return tuple(0 if mark == ABSORBED else mark for mark in job.upstream.marks)
 
 
 def _waits_for_its_retry(run: ActiveRun) -> bool:

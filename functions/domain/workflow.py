@@ -19,6 +19,10 @@ from functions.domain.upstream import parent_of
 
 MAX_JOBS = 100
 """Jobs of one workflow: their rows are one transaction (DynamoDB: 100 actions)."""
+MAX_EDGES = 5_000
+"""Dependencies of all its jobs, more than 100 jobs can have among themselves: a write each, within one request."""
+MAX_OUTSIDERS = 1_000
+"""Jobs outside that any of them depends on: as many as of one job."""
 LOCAL_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 SHOWN_BLOCKERS = 20
 """Parents that are named for one job that waits."""

@@ -1,7 +1,7 @@
 """`gnomon jobs create`."""
 
 import enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,6 +10,7 @@ from gnomon.commands.session import Session, command
 from gnomon.display import job_details
 from gnomon.errors import UsageError
 
+_AFTER = "When others have run"
 _WHEN, _WHAT, _HOW = "When it runs (one of these)", "What it calls (one of these)", "How it runs"
 
 
@@ -37,6 +38,17 @@ class Misfire(enum.StrEnum):
     RUN_ALL = "run_all"
 
 
+class Join(enum.StrEnum):
+    ALL = "all"
+    ANY = "any"
+
+
+class UpstreamFailure(enum.StrEnum):
+    SKIP = "skip"
+    FAIL = "fail"
+    RUN = "run"
+
+
 _EXAMPLES = """\
 Examples:
 
@@ -47,6 +59,8 @@ Examples:
 `gnomon jobs create --name remind --in 90 --handler echo --payload @mail.json --tag mail`
 
 `gnomon jobs create --name render --cron '@hourly' --worker reports --timeout 30m`
+
+`gnomon jobs create --name publish --depends-on 7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f --handler echo`
 
 `gnomon jobs create --file job.json`
 """
@@ -72,6 +86,21 @@ def create(  # noqa: PLR0913 - each is a flag of the command
     timezone: Annotated[
         str | None,
         typer.Option(metavar="TZ", help="IANA zone of --cron, or of --at without offset.", rich_help_panel=_WHEN),
+    ] = None,
+    depends_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID[:ON]",
+            help="Runs when this job has; ON is success (default), failure or completion. Repeat for more.",
+            rich_help_panel=_AFTER,
+        ),
+    ] = None,
+    join: Annotated[Join | None, typer.Option(help="All of them, or any.", rich_help_panel=_AFTER)] = None,
+    on_upstream_failure: Annotated[
+        UpstreamFailure | None, typer.Option(help="When one did not end so.", rich_help_panel=_AFTER)
+    ] = None,
+    upstream_timeout: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Longest wait for them: 15m, 7d.", rich_help_panel=_AFTER)
     ] = None,
     http: Annotated[str | None, typer.Option(metavar="URL", help="An HTTP endpoint.", rich_help_panel=_WHAT)] = None,
     method: Annotated[str | None, typer.Option(help="Of the call; POST if left out.", rich_help_panel=_WHAT)] = None,
@@ -162,6 +191,10 @@ def create(  # noqa: PLR0913 - each is a flag of the command
             "misfirePolicy": misfire,
             "maxRuns": max_runs,
             "alertAfterSeconds": _seconds(alert_after, "--alert-after"),
+            "dependsOn": job_body.dependencies(depends_on or []),
+            "join": join,
+            "onUpstreamFailure": on_upstream_failure,
+            "upstreamTimeoutSeconds": _seconds(upstream_timeout, "--upstream-timeout"),
             "tags": tag,
         }
     )
@@ -173,14 +206,21 @@ def create(  # noqa: PLR0913 - each is a flag of the command
     elif name is None:
         raise UsageError("The job needs --name.", advice="For example --name nightly-report; or give --file job.json.")
     else:
-        when = job_body.schedule(cron=cron, every=every, at=at, in_=in_, timezone=timezone, now=session.now())
+        when = _schedule(session, depends_on, cron=cron, every=every, at=at, in_=in_, timezone=timezone)
         what = job_body.target(http=http, method=method, handler=handler, lambda_=lambda_, sqs=sqs, worker=worker)
-        body = {**policies, "schedule": when, "target": what}
+        body = {**policies, **job_body.without_absent({"schedule": when}), "target": what}
         if payload is not None:
             body["payload"] = job_body.payload(payload)
     job = session.client.create_job(body, idempotency_key=idempotency_key)
     session.show(job, job_details(job, session.now()))
     session.say(f"`gnomon jobs watch {job['id']}` follows it.")
+
+
+def _schedule(session: Session, depends_on: list[str] | None, **given: str | None) -> dict[str, Any] | None:
+    """None for a job that runs when others have, and says nothing of an earliest start."""
+    if depends_on and not any(given.values()):
+        return None
+    return job_body.schedule(**given, now=session.now())
 
 
 def _seconds(text: str | None, flag: str) -> int | None:

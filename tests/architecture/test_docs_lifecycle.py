@@ -11,7 +11,7 @@ from tests.faults import Crash
 from tests.unit.test_state_row import Story
 
 PAGE = Path(__file__).parents[2] / "docs" / "job-lifecycle.md"
-RARE = 4
+RARE = 10
 """Transitions that so few lives may miss: each takes a quarantine, or a change at the right moment."""
 
 
@@ -20,15 +20,16 @@ class Watched(Story):
 
     def __init__(self, choose: random.Random, seen: set[tuple[str, str]]) -> None:
         self.seen = seen
-        self.status = "[*]"
+        self.statuses: dict[str, str] = {}
         super().__init__(choose)
 
     def after(self, when: str, name: str) -> None:
         if when == "after" and name in ("jobs.save", "jobs.create"):
             for row in self.world.jobs.rows.values():
-                if row.status.value != self.status:
-                    self.seen.add((self.status, row.status.value))
-                    self.status = row.status.value
+                before = self.statuses.get(row.id, "[*]")
+                if row.status.value != before:
+                    self.seen.add((before, row.status.value))
+                    self.statuses[row.id] = row.status.value
         super().after(when, name)
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ NEVER = {"maxRetries": 0}
 LATER = {"type": "once", "at": "2030-01-01T00:00:00Z"}
 ENDED = ("COMPLETED", "FAILED", "CANCELLED")
 CHILDREN = 1_000
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,7 @@ def test_mermaid_and_list(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("answers", "code", "last"), [("200", 0, "COMPLETED"), ("500", 1, "FAILED")])
-def test_the_command_line_watches_it_to_its_end(
-    stack: Stack, stage: Stage, answers: str, code: int, last: str, tmp_path: Any
-) -> None:
+def test_the_command_line_watches_it_to_its_end(stack: Stack, stage: Stage, answers: str, code: int, last: str) -> None:
     body = stage.diamond(b=stage.job("a", answers=answers, retryConfig=NEVER))
     workflow_id = stage.create(body)
     environment = {**os.environ, "GNOMON_API_URL": stack.api_url, "GNOMON_TOKEN": stack.tokens["scheduler"]}
@@ -143,7 +143,7 @@ def test_the_command_line_watches_it_to_its_end(
         text=True,
         timeout=60,
         check=False,
-        cwd=tmp_path,
+        cwd=ROOT,
     )
     assert watched.returncode == code, watched.stderr
     lines = watched.stdout.splitlines()
@@ -171,6 +171,36 @@ def test_the_example_of_the_nightly_load(stage: Stage) -> None:
         "publish": 0,
     }
     stage.client.cancel_workflow(workflow_id)
+
+
+def test_the_example_of_the_release(stack: Stack, stage: Stage) -> None:
+    body = examples()["release"]
+    for name, job in body["jobs"].items():
+        job["target"] = stage.endpoint.target("500" if name == "check" else "200")
+    workflow_id = stage.create(body)
+    at_gate = until(
+        lambda: [one for one in _jobs(stage, workflow_id) if one["waitsFor"] == "approval"],
+        seconds=30,
+        hint="the run is at its gate",
+    )
+    api = Api(stack)
+    path = f"/v1/jobs/{at_gate[0]['jobId']}/approve"
+    assert api.post(path, {}).status_code == 403, "its maker"
+    assert api.post(path, {"comment": "go"}, role="admin").status_code == 200
+    api.close()
+    seen = stage.ended(workflow_id)
+    assert statuses(seen) == {
+        "build": "COMPLETED",
+        "staging": "COMPLETED",
+        "production": "COMPLETED",
+        "check": "FAILED",
+        "rollback": "COMPLETED",
+    }
+
+
+def _jobs(stage: Stage, workflow_id: str) -> list[dict[str, Any]]:
+    seen: Any = stage.client.get_workflow(workflow_id)
+    return list(seen["jobs"])
 
 
 def test_the_example_of_the_month_end(stage: Stage) -> None:

@@ -21,7 +21,7 @@ from functions.usecases.services import Executor, Services
 from tests.driver import ADMIN
 from tests.faults import Crash
 from tests.simulation.actors import Actor, TroubleError
-from tests.simulation.graph_judge import GraphJudge
+from tests.simulation.graph_judge import LATE, GraphJudge
 from tests.simulation.graph_plan import PATIENCE, GraphPlan, Node, graph
 from tests.simulation.plan import Action
 from tests.simulation.ports import SimTargets
@@ -93,6 +93,7 @@ class GraphStory(Story):
     settle = SETTLE
     world_of = GraphWorld
     plan: GraphPlan
+    judge: GraphJudge
 
     def __init__(self, plan: GraphPlan, *, only: frozenset[str] | None = None, traced: bool = False) -> None:
         super().__init__(plan, judge=GraphJudge(plan), only=only, traced=traced)
@@ -102,6 +103,10 @@ class GraphStory(Story):
         """Jobs that wait for others to be created."""
         if any(node.kind == "never" for node in plan.nodes):
             self.settle = PATIENCE + SETTLE
+
+    def tell(self) -> Told:
+        self.world.scheduler.at(self.plan.ends + LATE, self.judge.in_time)
+        return super().tell()
 
     def make(self, services: Services, action: Action, _: str) -> Job | None:
         """Create a job, once those that it depends on are there."""

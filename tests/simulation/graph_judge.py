@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 SKEW = 2
 SLACK = 30
 WAKE = 900
-LATE = 240
-"""Seconds after its parents' ends by which a job has looked at them, where no fault explains more."""
+LATE = 1_300
+"""Seconds after the last fault by which everything that has ended was told and taken: the longest back-off of the
+sweep, and the ordinary repair. Sooner than by the look an hour that forgets nothing."""
 
 
 def must(fits: object, rule: str, detail: object) -> None:
@@ -256,6 +257,22 @@ class GraphJudge:
 
     # --- the end ---
 
+    def in_time(self) -> None:
+        """Long enough after the last fault, and before anybody looks because an hour is over."""
+        since = self.now - LATE / 2
+        for row in self.rows.values():
+            label, last = self.label(row.id), row.last_run
+            if row.followed is not None and row.followed.told < row.followed.ends:
+                must(last is None or last.ended_at > since, "an end is told in time", (label, row.followed))
+            if row.upstream is None or row.runs or row.paused or row.cancelled or row.deleted_at is not None:
+                continue
+            parents = [edge["jobId"] for edge in self.document(row.id)["dependsOn"]]
+            new = [
+                len(self.ends.get(parent, [])) > mark and self.ends[parent][mark][1] < since
+                for parent, mark in zip(parents, row.upstream.marks, strict=True)
+            ]
+            must(not all(new), "what all parents have ended is taken in time", (label, row.upstream))
+
     def close(self) -> None:
         self._no_cycle()
         for row in self.rows.values():
@@ -289,7 +306,11 @@ class GraphJudge:
             )
 
     def _no_cycle(self) -> None:
-        above = {job_id: set(_edges(self.world.jobs.stored(job_id))) for job_id in self.rows}
+        # What is deleted runs no more: a way through it leads nowhere.
+        above = {
+            job_id: set() if row.deleted_at is not None else set(_edges(self.world.jobs.stored(job_id)))
+            for job_id, row in self.rows.items()
+        }
         free: set[str] = set()
         while found := {job_id for job_id, parents in above.items() if job_id not in free and parents <= free}:
             free |= found

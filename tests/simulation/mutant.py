@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SIMULATION = "simulation"
+GRAPHS = "graphs"
+"""Stories of graphs."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ underscores are those of docs/protocol.md.
 from __future__ import annotations
 
 from tests.simulation.mutant import Mutant, m
+from tests.simulation.mutants_gates import GATE_MUTANTS
+from tests.simulation.mutants_graph import GRAPH_MUTANTS
 from tests.simulation.mutants_work import WORK_MUTANTS
 
 NAMED = """
@@ -71,7 +73,7 @@ MUTANTS: list[Mutant] = [
         "a wake keeps to due + 30 s, and so wakes each minute",
         (
             "domain/visit.py",
-            "at = instant + wait if rest is None else min(instant + wait, rest)",
+            "at = instant + wait if bound is None else min(instant + wait, bound)",
             "at = job.bound(instant)",
         ),
     ),
@@ -271,7 +273,7 @@ MUTANTS: list[Mutant] = [
     m(
         "lean overwritten",
         "a write replaces the last run that is the only record of its execution",
-        ("usecases/writing.py", "(execution := displaced(job, decision.job))", "(execution := None)"),
+        ("usecases/writing.py", "(execution := displaced(job, row))", "(execution := None)"),
         seed=24,
     ),
     m(
@@ -290,8 +292,8 @@ MUTANTS: list[Mutant] = [
         "the row is written on no condition",
         (
             "adapters/dynamodb_jobs.py",
-            "ConditionExpression=f\"{alias['seq']} = :read\"",
-            'ConditionExpression="attribute_exists(jobId) OR :read = :read"',
+            '"ConditionExpression": f"{alias[\'seq\']} = :read"',
+            '"ConditionExpression": "attribute_exists(jobId) OR :read = :read"',
         ),
         by="tests/contract/test_job_store.py",
     ),
@@ -306,8 +308,8 @@ MUTANTS: list[Mutant] = [
         "a second row of an attempt replaces the first",
         (
             "adapters/dynamodb_history.py",
-            'ConditionExpression="attribute_not_exists(jobId)",',
-            'ConditionExpression="attribute_not_exists(jobId) OR attribute_exists(jobId)",',
+            'Item=execution_item(execution, retention_days=self._retention_days),\n                ConditionExpression="attribute_not_exists(jobId)",',
+            'Item=execution_item(execution, retention_days=self._retention_days),\n                ConditionExpression="attribute_not_exists(jobId) OR attribute_exists(jobId)",',
         ),
         by="tests/contract/test_run_history.py",
     ),
@@ -840,7 +842,7 @@ MUTANTS: list[Mutant] = [
         "a look that moves on",
         "the look at who waits is counted from each write of the row",
         (
-            "domain/job.py",
+            "domain/run.py",
             "        return last + min(max(last - began, WAIT_LOOK), WAIT_LOOK_MAX)",
             "        return now + WAIT_LOOK",
         ),
@@ -981,7 +983,7 @@ MUTANTS: list[Mutant] = [
         by="tests/unit/test_steps.py",
     ),
 ]
-MUTANTS += WORK_MUTANTS
+MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS
 
 EXCLUDED = {
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",

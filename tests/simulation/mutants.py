@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import CodeType
 
-from tests.simulation.mutant import SIMULATION, Mutant
+from tests.simulation.mutant import GRAPHS, SIMULATION, Mutant
 from tests.simulation.mutant_list import EXCLUDED, MUTANTS
 
 SEEDS = 1_500
@@ -75,12 +75,13 @@ def hunt(mutant: Mutant, seeds: int) -> Caught:
     """In a process of its own: break the code, and look for what notices."""
     assert not any(name.startswith("functions") for name in sys.modules)
     sys.meta_path.insert(0, Mutations(mutant))
-    return _by_test(mutant) if mutant.by != SIMULATION else _by_simulation(mutant, seeds)
+    return _by_simulation(mutant, seeds) if mutant.by in (SIMULATION, GRAPHS) else _by_test(mutant)
 
 
 def _by_simulation(mutant: Mutant, seeds: int) -> Caught:
-    from tests.simulation.story import tell  # noqa: PLC0415 - after the code was broken
+    from tests.simulation import graph, story  # noqa: PLC0415 - after the code was broken
 
+    tell = graph.tell if mutant.by == GRAPHS else story.tell
     # A story that caught it once is the likeliest to do so again.
     for seed in itertools.chain((mutant.seed,), range(seeds)):
         told = tell(seed)
@@ -127,7 +128,7 @@ def _hunt(mutant: Mutant, seeds: int, answer: Connection) -> None:
 
 
 def line(caught: Caught) -> str:
-    how = f"{caught.seed:>5}" if caught.mutant.by == SIMULATION else " test"
+    how = f"{caught.seed:>5}" if caught.mutant.by in (SIMULATION, GRAPHS) else " test"
     return f"{caught.mutant.name:<26} {how}  {caught.by or 'NOTHING CAUGHT IT':<58} {caught.mutant.what}"
 
 

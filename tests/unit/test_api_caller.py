@@ -110,3 +110,18 @@ def test_a_viewer_writes_nothing_and_reads_its_own() -> None:
 def test_a_machine_owns_what_it_makes() -> None:
     job = Api().answer(sample_event("api-create-job-machine")).json
     assert job["owner"] == job["createdBy"] == "7q8r9s0t1u2v3w4x5y6z7a8b9c"
+
+
+def test_groups_and_names_are_kept_for_approval_gates() -> None:
+    caller = caller_of(user("alice") | {"cognito:groups": "[team-a release-managers]", "username": "al"})
+    assert caller.groups == {"team-a", "release-managers"}
+    assert caller.names == {"alice", "al"}
+    assert caller_of(machine("ci", "gnomon/write")).groups == frozenset()
+    assert caller_of(machine("ci", "gnomon/write")).names == {"ci"}
+
+
+@pytest.mark.parametrize("verified", [None, False, "false", "no", 1])
+def test_an_address_that_was_not_verified_names_nobody(verified: Any) -> None:
+    claims = user("alice") | {"email": "boss@example.com", "email_verified": verified}
+    assert "boss@example.com" not in caller_of(claims).names
+    assert "boss@example.com" in caller_of(claims | {"email_verified": "true"}).names

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.api_client import Api, machine, make_body, user
 from tests.factories import JOB_ID, NOW, new_id
@@ -58,13 +60,15 @@ def test_jobs_are_jobs_with_names_of_their_own_or_of_the_workflow() -> None:
 def test_names_in_a_payload_are_ids_in_the_job() -> None:
     played = Played()
     source = {"$from": "a", "path": "rows"}
-    payload = {"n": source, "deep": [{"x": source}], "$from": 7, "plain": "a"}
+    payload = {"n": source, "deep": [{"x": source}], "plain": "a"}
     path = played.create(workflow(a=job(), b=job("a", payload=payload)))
     ids = played.ids(path)
     stored = played.api.get(f"/v1/jobs/{ids['b']}").json["payload"]
     named = {"$from": ids["a"], "path": "rows"}
     assert stored["deep"] == [{"x": named}]
     assert (stored["n"], stored["plain"]) == (named, "a")
+    played.run(60)
+    assert played.sent["b"] == {"n": 3, "deep": [{"x": 3}], "plain": "a"}
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,8 @@ def test_names_in_a_payload_are_ids_in_the_job() -> None:
         ({"a": 5}, "jobs.a", "5 is not an object"),
         ({"a": job(schedule={"type": "cron", "expression": "0 0 30 2 *"})}, "jobs.a.schedule.expression", "never"),
         ({"a": job(), "b": job("a", schedule={"type": "interval", "everySeconds": 5})}, "jobs.b.schedule", "interval"),
+        ({"a": job(), "b": job("a", payload=[{"$from": "c", "path": "x"}])}, None, "c"),
+        ({"a": job(), "c": job(), "b": job("a", payload={"$from": "c", "path": "x"})}, None, "dependsOn"),
         ({"A": job()}, "jobs.A", "does not match"),
         ({"x" * 65: job()}, "jobs." + "x" * 64, "does not match"),
         ({}, "jobs", "below the limit of 1"),
@@ -107,6 +113,17 @@ def test_a_cycle_is_shown_by_local_names_with_its_path() -> None:
     [(field, message)] = reply.fields.items()
     assert message.endswith("closes the cycle a → b → c → a")
     assert field == "jobs.b.dependsOn[0].job"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "edges", "words"),
+    [(6, 1_000, "have 6000 dependencies in all, over the limit of 5000"), (2, 501, "depend on 1002 jobs outside")],
+)
+def test_a_request_makes_no_more_edges_than_it_has_time_for(jobs: int, edges: int, words: str) -> None:
+    body = {f"j{n}": {"target": TARGET, "dependsOn": [{"jobId": new_id()} for _ in range(edges)]} for n in range(jobs)}
+    reply = Api().post(PATH, workflow(**body))
+    assert reply.status == 400
+    assert words in reply.message
 
 
 @pytest.mark.parametrize("whose", ["nobody", "bob"])
@@ -295,3 +312,32 @@ def test_mermaid_is_text_with_a_node_a_job_and_its_state() -> None:
     assert '  j0 -->|"completion"| j1' in lines
     assert any(line.startswith("  classDef blocked ") for line in lines)
     assert played.api.get(path, query="format=svg").status == 400
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3) | st.sampled_from(["a", "b", "c"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+EDGE = ANYTHING | st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("job", "jobId", "on", "when"), ANYTHING) | {"job": st.sampled_from("abc")}
+)
+JOB = ANYTHING | st.fixed_dictionaries(
+    {"target": st.just(TARGET)},
+    optional={
+        "dependsOn": ANYTHING | st.lists(EDGE, max_size=3),
+        "payload": ANYTHING | st.fixed_dictionaries({"$from": st.sampled_from("abc")}),
+        "schedule": ANYTHING,
+        "enabled": ANYTHING,
+    },
+)
+
+
+@settings(max_examples=150)
+@given(st.fixed_dictionaries({"name": ANYTHING, "jobs": ANYTHING | st.fixed_dictionaries({"a": JOB, "b": JOB})}))
+def test_whatever_is_sent_is_taken_or_refused(body: Any) -> None:
+    """The answer is also one that the OpenAPI document promises."""
+    api = Api()
+    reply = api.post(PATH, body)
+    assert reply.status in (201, 400), reply.text
+    assert bool(api.world.jobs.rows) == (reply.status == 201)

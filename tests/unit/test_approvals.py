@@ -42,6 +42,7 @@ from tests.flows import FAILED, NO_JITTER, OK, ONCE
 AT = NOW + 10
 SLOT = slot_id(AT)
 GATE: dict[str, Any] = {"role": "approver", "timeoutSeconds": 3_600}
+NO_RETRY = {"maxRetries": 0}
 MINUTELY = {"type": "cron", "expression": "* * * * *"}
 BOSS = Caller(
     id="boss",
@@ -269,6 +270,22 @@ class TestDecisions:
             approve(driver, job)
         driver.run(4_000)
         assert calls(driver) == []
+
+    def test_a_gate_that_opens_by_itself_after_days_leaves_the_circuit_its_time(self) -> None:
+        driver = Driver()
+        gate = {**GATE, "timeoutSeconds": 200_000, "onTimeout": "approve"}
+        breaker = {"failureThreshold": 1, "openSeconds": 600}
+        job = waiting(driver, approval=gate, circuitBreaker=breaker)
+        driver.run_until(AT + 199_900)
+        driver.world.targets.answers = [FAILED, OK]
+        driver.create(
+            schedule={"type": "interval", "everySeconds": 90}, maxRuns=1, circuitBreaker=breaker, retryConfig=NO_RETRY
+        )
+        driver.run_until(AT + 200_010)
+        run = driver.row(job.id).runs[SLOT]
+        assert (run.deferred_for, run.approval and run.approval.by) == ("CIRCUIT_OPEN", "timeout")
+        driver.run(1_000)
+        assert driver.row(job.id).status is JobStatus.COMPLETED
 
 
 class TestNaming:

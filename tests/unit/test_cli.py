@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gnomon.cli import app
-from gnomon.display import what
+from gnomon.display import what, when_words
 from tests.unit.api_server import ApiServer, refusal
 
 if TYPE_CHECKING:
@@ -122,6 +122,33 @@ def test_flags_of_how_an_attempt_runs(api: ApiServer, shell: Shell) -> None:
     assert "orchestrated" not in callback
 
 
+def test_flags_of_what_a_job_depends_on(api: ApiServer, shell: Shell) -> None:
+    flags = ["--depends-on", "a", "--depends-on", "b:failure", "--join", "any", "--on-upstream-failure", "run"]
+    given = ("jobs", "create", "--name", "x", "--handler", "h", *flags)
+    assert shell(*given, "--upstream-timeout", "1h").exit_code == 0
+    assert shell(*given, "--at", "2027-01-31T16:00:00Z").exit_code == 0
+    alone, later = (request.body for request in api.requests)
+    assert alone == {
+        "name": "x",
+        "target": {"type": "handler", "name": "h"},
+        "dependsOn": [{"jobId": "a"}, {"jobId": "b", "on": "failure"}],
+        "join": "any",
+        "onUpstreamFailure": "run",
+        "upstreamTimeoutSeconds": 3_600,
+    }
+    assert later["schedule"] == {"type": "once", "at": "2027-01-31T16:00:00Z"}
+
+
+def test_a_job_says_after_which_others_it_runs() -> None:
+    one, two = {"jobId": "a"}, {"jobId": "b"}
+    assert when_words({"dependsOn": [one]}) == "after a"
+    assert when_words({"dependsOn": [one, two]}) == "after all of 2"
+    once = {"type": "once", "at": "2027-01-31T16:00:00Z"}
+    words = when_words({"dependsOn": [one, two], "join": "any", "schedule": once})
+    assert words == "after any of 2, not before 2027-01-31T16:00:00Z"
+    assert when_words({"schedule": {"type": "interval", "everySeconds": 5}}) == "every 5 s"
+
+
 def test_an_attempt_that_was_put_off_says_why() -> None:
     now = datetime(2027, 1, 15, 8, tzinfo=UTC)
     words = what({"status": "QUEUED", "reason": "CIRCUIT_OPEN", "deferrals": 2, "deferredFor": "CIRCUIT_OPEN"}, now)
@@ -159,6 +186,7 @@ _VALID = ("--name", "x", "--every", "60", "--handler", "h")
     [
         (["--every", "60", "--handler", "h"], "--name"),
         (["--name", "x", "--handler", "h"], "--cron, --every, --at, --in"),
+        (["--name", "x", "--handler", "h", "--depends-on", "a:always"], "'always' is no way to end"),
         (["--name", "x", "--every", "60"], "--http, --handler, --lambda, --sqs"),
         ([*_VALID, "--cron", "@daily"], "--cron and --every exclude each other"),
         ([*_VALID, "--sqs", "u"], "--handler and --sqs exclude each other"),

@@ -10,7 +10,7 @@ import pytest
 from functions.domain.dependence import MAX_PARENTS
 from functions.domain.rounds import ENDS_LOOKED_AT
 from functions.domain.upstream import UNMET
-from functions.domain.workflow import MAX_JOBS, WaitsFor, WorkflowStatus
+from functions.domain.workflow import MAX_EDGES, MAX_JOBS, MAX_OUTSIDERS, WaitsFor, WorkflowStatus
 from functions.usecases.graph import PAGE, TELLING_SECONDS
 from tests.api_client import user
 from tests.workflow_examples import TEXT, examples
@@ -27,8 +27,12 @@ def example(name: str) -> dict[str, Any]:
 
 
 def approve(played: Played, path: str, verb: str = "approve") -> None:
+    job = played.api.get(f"/v1/jobs/{played.ids(path)['production']}").json
+    run = job["activeRuns"][0]["runId"]
     reply = played.api.post(
-        f"/v1/jobs/{played.ids(path)['production']}/{verb}", {"comment": "seen"}, claims=user("root", "admin")
+        f"/v1/jobs/{played.ids(path)['production']}/{verb}",
+        {"comment": "seen", "runId": run},
+        claims=user("root", "admin"),
     )
     assert reply.status == 200, reply.text
 
@@ -41,6 +45,7 @@ def test_a_nightly_load_publishes_what_there_is(played: Played) -> None:
     path = played.create(example("nightly-load"))
     played.run(2 * 86_400)
     assert [played.called.count(name) for name in ("extract", "clean", "enrich", "publish")] == [2, 2, 2, 2]
+    assert played.sent["publish"] == {"rows": 3, "channel": "reports"}
     statuses = played.statuses(path)
     assert statuses == {"extract": "SCHEDULED", "clean": "BLOCKED", "enrich": "BLOCKED", "publish": "BLOCKED"}
 
@@ -90,7 +95,14 @@ def test_a_release_that_is_rejected_goes_nowhere(played: Played) -> None:
     played.run(60)
     assert played.called == ["build", "staging"]
     statuses = played.statuses(path)
-    assert [statuses[name] for name in ("production", "check", "rollback")] == ["FAILED", "SKIPPED", "SKIPPED"]
+    assert [statuses[name] for name in ("production", "check", "rollback")] == ["CANCELLED", "SKIPPED", "SKIPPED"]
+    assert played.seen(path)["status"] == "CANCELLED"
+    assert played.api.post(f"/v1/jobs/{played.ids(path)['production']}/execute").status == 200
+    played.run(60)
+    assert played.seen(path)["jobs"][2]["waitsFor"] == "approval"
+    approve(played, path)
+    played.run(60)
+    assert played.called == ["build", "staging", "production", "check"]
 
 
 @pytest.mark.parametrize("failing", [set(), {"south"}])
@@ -117,5 +129,6 @@ def test_numbers_and_words_of_the_page_are_those_of_the_code() -> None:
         assert f"`{word.value if hasattr(word, 'value') else word}`" in TEXT, word
     assert f"up to {MAX_PARENTS // 1000} 000 jobs" in TEXT
     assert f"1 to {MAX_JOBS} jobs" in TEXT
+    assert f"| {MAX_EDGES // 1000} 000, on at most {MAX_OUTSIDERS // 1000} 000 jobs outside |" in TEXT
     assert f"walked {PAGE} at a time, in messages of at most {TELLING_SECONDS:g} s" in TEXT
     assert f"the newest {ENDS_LOOKED_AT} of each parent" in TEXT

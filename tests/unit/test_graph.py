@@ -84,6 +84,17 @@ def test_the_sweep_alone_brings_a_diamond_to_its_end() -> None:
     once_each(graph)
 
 
+def test_each_end_is_told_once() -> None:
+    """Whoever tells has looked at its own parents before: those below find it settled, and need not hear that, too."""
+    graph = Graph()
+    diamond(graph)
+    of, told = graph.world.dependents.of, []
+    graph.world.dependents.of = lambda parent, **page: told.append(graph.name_of(parent)) or of(parent, **page)  # type: ignore[method-assign,func-returns-value]
+    graph.run()
+    assert sorted(told) == ["a", "b", "c"]
+    once_each(graph)
+
+
 def test_a_look_at_what_has_changed_nothing_changes_nothing() -> None:
     graph = Graph()
     diamond(graph)
@@ -382,3 +393,48 @@ def test_a_parent_whose_schedule_ends_without_a_run_is_over() -> None:
     graph.run(60)
     assert graph.outcomes("b") == [("SKIPPED", "UPSTREAM_GONE")]
     assert graph.at_rest("a", "b")
+
+
+def test_a_parent_that_has_run_and_not_looked_again_counts_at_once() -> None:
+    """Its own parents might let it run once more: it is not over, but what it has ended is not lost."""
+    graph = Graph(Driver(sweeps=False))
+    graph.job("a")
+    graph.job("b", "a")
+    graph.job("fails")
+    graph.fails = {"fails"}
+    graph.world.clock.advance(10)
+    while graph.row("b").last_run is None:
+        for delivery in graph.world.timetable.take_due():
+            graph.driver.deliver(delivery)
+    assert graph.row("b").waits_for_parents
+    graph.job("any", "b", "fails", join="any")
+    graph.run(60)
+    assert graph.outcomes("any") == [COMPLETED]
+
+
+def test_an_end_that_comes_while_another_is_told_is_told_as_well() -> None:
+    graph = Graph()
+    graph.job("a", schedule=EVERY)
+    graph.job("b", schedule=at(DAY))
+    graph.job("any", "a", "b", join="any")
+    graph.fails, of, told = {"a"}, graph.world.dependents.of, []
+
+    def and_then(parent: str, **page: Any) -> Any:
+        if told:
+            return of(parent, **page)
+        told.append(parent)
+        for child in of(parent, **page):
+            graph.driver.deliver_hint(Hint(child, LOOK_SLOT, 0))
+        graph.fails = set()
+        execute_job(graph.driver.services, SCHEDULER, graph.ids["a"])
+        for delivery in graph.world.timetable.take_due():
+            if not delivery.hint.is_look:
+                graph.driver.deliver(delivery)
+            else:
+                graph.world.timetable.duplicate(delivery)
+        return []
+
+    graph.world.dependents.of = and_then  # type: ignore[method-assign]
+    graph.run(70)
+    assert graph.row("a").followed.ends == 2
+    assert graph.outcomes("any") == [COMPLETED]

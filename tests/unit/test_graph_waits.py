@@ -213,6 +213,29 @@ def test_a_retry_of_a_run_that_was_never_attempted_is_an_attempt() -> None:
     assert graph.at_rest("b")
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_forced_retry_takes_the_results_that_its_run_was_made_for(waits: bool) -> None:
+    graph = Graph()
+    graph.job("a", schedule=EVERY)
+    graph.results["a"] = "1"
+    payload = f'{{"n":{{"$from":"{graph.ids["a"]}","path":"@"}}}}'
+    graph.job("b", "a", payload=payload, retryConfig={"maxRetries": 1, "initialDelaySeconds": 200, "jitter": 0})
+    graph.retries["b"], graph.fails = 1, set() if waits else {"b"}
+    graph.run(90)
+    graph.results["a"] = "2"
+    if not waits:
+        pause_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+        graph.run(60)
+    else:
+        graph.run(60)
+        assert graph.status("b") == ["RETRYING"]
+    graph.fails = set()
+    retry(graph, "b")
+    graph.run(5)
+    sent = [call.payload for call in graph.world.targets.calls if graph.name_of(call.job_id) == "b"]
+    assert sent[:2] == ['{"n":1}', '{"n":1}']
+
+
 # --- pause, cancel and runs by hand of a child ---
 
 

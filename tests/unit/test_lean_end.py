@@ -370,10 +370,10 @@ class TestWhoEndsFirst:
         driver.run_until(AT)
         save, races = driver.world.jobs.save, iter(range(5))
 
-        def racing(read: Job, new: Job) -> Job:
+        def racing(read: Job, new: Job, **options: Any) -> Job:
             if kept_execution(new) is not None and next(races, None) is not None:
                 raise LostRaceError(driver.row(read.id))
-            return save(read, new)
+            return save(read, new, **options)
 
         monkeypatch.setattr(driver.world.jobs, "save", racing)
         driver.run(5)

@@ -1,0 +1,438 @@
+"""Ways of breaking what graphs of jobs rest on."""
+
+from __future__ import annotations
+
+from tests.simulation.mutant import GRAPHS, Mutant, m
+
+RULES = "tests/unit/test_graph.py"
+WAITS = "tests/unit/test_graph_waits.py"
+
+GRAPH_MUTANTS: list[Mutant] = [
+    # --- ends are counted, and kept ---
+    m(
+        "end uncounted",
+        "a run that ends has no number",
+        ("domain/following.py", "ends=before.followed.ends + 1, cursor=None", "ends=before.followed.ends, cursor=None"),
+        by=GRAPHS,
+    ),
+    m(
+        "end not kept",
+        "the next end replaces the last one, which nobody has kept",
+        ("usecases/writing.py", "(end := superseded_end(job, row)) is not None", "(end := None) is not None"),
+        by=GRAPHS,
+        seed=1,
+    ),
+    m(
+        "end kept too late",
+        "an end is kept once the next one is in the row",
+        (
+            "usecases/writing.py",
+            "        if (end := superseded_end(job, row)) is not None:\n"
+            "            engine.history.record_end(job.id, *end)\n",
+            "        end = superseded_end(job, row)\n",
+        ),
+        (
+            "usecases/writing.py",
+            "        return Applied(job, saved, decision)\n",
+            "        if end is not None:\n"
+            "            engine.history.record_end(job.id, *end)\n"
+            "        return Applied(job, saved, decision)\n",
+        ),
+        by=GRAPHS,
+        seed=1,
+    ),
+    m(
+        "cancel is no end",
+        "the cancel of a job that others depend on is nothing to them where nothing of it runs",
+        (
+            "domain/following.py",
+            "    if not ended and after.cancelled and not before.cancelled:\n",
+            "    if not before.id:\n",
+        ),
+        by=GRAPHS,
+        seed=36,
+    ),
+    m(
+        "no look after an end",
+        "whoever ends a run sends no hint for its graph, and its row does not say that somebody has to look",
+        (
+            "domain/following.py",
+            "    return replace(row, attention_at=attention_no_later(row, now)), (look_hint(now),)",
+            "    return row, ()",
+        ),
+        by=GRAPHS,
+    ),
+    m(
+        "no hint after an end",
+        "dependents hear of an end from the sweep alone",
+        (
+            "domain/following.py",
+            "    return replace(row, attention_at=attention_no_later(row, now)), (look_hint(now),)",
+            "    return replace(row, attention_at=attention_no_later(row, now)), ()",
+        ),
+        by=RULES,
+    ),
+    m(
+        "no look after a run",
+        "a job whose run has ended does not look at its parents",
+        (
+            "domain/following.py",
+            "look_at=now)) if before.runs or before.paused else after",
+            "look_at=now)) if before.paused else after",
+        ),
+        by=RULES,
+    ),
+    m(
+        "no look at resume",
+        "a job that is paused no more does not look at what ended meanwhile",
+        (
+            "domain/following.py",
+            "look_at=now)) if before.runs or before.paused else after",
+            "look_at=now)) if before.runs else after",
+        ),
+        by=RULES,
+    ),
+    m(
+        "over in silence",
+        "a job that is over without a last run tells nobody",
+        ("domain/following.py", "    if after.is_over and not before.is_over and", "    if not after.id and"),
+        by=RULES,
+    ),
+    # --- telling ---
+    m(
+        "told unseen",
+        "an end counts as told when another has come meanwhile",
+        (
+            "domain/following.py",
+            "followed=replace(followed, told=number, cursor=None)",
+            "followed=replace(followed, told=followed.ends, cursor=None)",
+        ),
+        by=RULES,
+    ),
+    m(
+        "telling goes on where it was",
+        "the dependents before the cursor do not hear of another end",
+        ("domain/following.py", "ends=before.followed.ends + 1, cursor=None", "ends=before.followed.ends + 1"),
+        (
+            "domain/following.py",
+            "followed=replace(followed, told=number, cursor=None)",
+            "followed=replace(followed, told=number)",
+        ),
+        ("domain/following.py", "or job.followed.ends != number:", "or not number:"),
+        by=WAITS,
+    ),
+    m(
+        "first page only",
+        "the first dependents are told, and no others",
+        ("usecases/graph.py", "        if len(children) < PAGE:\n", "        if children or not children:\n"),
+        by=WAITS,
+    ),
+    m(
+        "failed telling is told",
+        "a dependent that could not be looked at is forgotten",
+        ("usecases/graph.py", "        if failures:\n            raise failures[0]\n", ""),
+        by=WAITS,
+    ),
+    m(
+        "nobody is told",
+        "dependents look by themselves, once an hour",
+        (
+            "usecases/graph.py",
+            "        failures = _look_at_all(executor, job.id, children)\n",
+            "        failures = []\n",
+        ),
+        by=RULES,
+    ),
+    m(
+        "tells before it asks",
+        "dependents look at a job that has not looked yet whether more is to come, and have to be told again",
+        (
+            "usecases/graph.py",
+            "    asked = None\n    if job.upstream is not None:\n        job, asked = _ask(executor, job)\n"
+            "    told = _tell(executor, job)\n",
+            "    asked = None\n    told = _tell(executor, job)\n    if job.upstream is not None:\n"
+            "        job, asked = _ask(executor, executor.jobs.get(job.id))\n",
+        ),
+        by=RULES,
+    ),
+    # --- asking ---
+    m(
+        "counter",
+        "the parents that are left are counted down by who tells, and not read",
+        (
+            "domain/rounds.py",
+            "        if not new[index] and not _is_over(parent, up.marks[index]):\n            began",
+            "        if new.count(True) < 2 and not _is_over(parent, up.marks[index]):\n            began",
+        ),
+        by=GRAPHS,
+        seed=5,
+    ),
+    m(
+        "mark not moved",
+        "what was taken is taken again",
+        ("domain/looks.py", "upstream=replace(up, marks=found.marks, look_at=now", "upstream=replace(up, look_at=now"),
+        by=GRAPHS,
+    ),
+    m(
+        "initial marks from now",
+        "a parent that has finished does not count",
+        ("domain/upstream.py", "max(0, one.ends - 1) if one.over or (one.once and one.idle) else one.ends", "one.ends"),
+        by=GRAPHS,
+        seed=43,
+    ),
+    m(
+        "initial marks from the last",
+        "the last run of a recurring parent counts, though it was before",
+        (
+            "domain/upstream.py",
+            "if one.over or (one.once and one.idle) else one.ends",
+            "if one.ends >= 0 else one.ends",
+        ),
+        by=RULES,
+    ),
+    m(
+        "unsettled does not count",
+        "a parent that has run, and has not looked yet whether more is to come, does not count at once",
+        ("domain/upstream.py", "if one.over or (one.once and one.idle) else", "if one.over else"),
+        by=RULES,
+    ),
+    m(
+        "blocked is over",
+        "a parent that waits for its own parents is over",
+        (
+            "domain/job.py",
+            "self.next_slot is None and not self.runs and not self.waits_for_parents\n",
+            "self.next_slot is None and not self.runs\n",
+        ),
+        by=GRAPHS,
+        seed=4,
+    ),
+    m(
+        "over while it runs",
+        "a parent is over when it has no slot any more",
+        (
+            "domain/job.py",
+            "self.next_slot is None and not self.runs and not self.waits_for_parents\n",
+            "self.next_slot is None and not self.waits_for_parents\n",
+        ),
+        by=GRAPHS,
+    ),
+    m(
+        "slot at random",
+        "the slot of a run that is made is not derived from what it is for",
+        ("domain/ids.py", "json.dumps([job_id, *ends]", "json.dumps([job_id, instant]"),
+        by=GRAPHS,
+    ),
+    m(
+        "verdict ignored",
+        "a run that was judged is attempted",
+        ("domain/dispatch.py", "    if run.verdict is not None or is_expired(", "    if is_expired("),
+        by=GRAPHS,
+    ),
+    m(
+        "policy ignored",
+        "a run whose dependencies are not met is always skipped",
+        ("domain/looks.py", "skips = definition.on_upstream_failure is UpstreamFailure.SKIP", "skips = True"),
+        by=GRAPHS,
+    ),
+    m(
+        "runs all the same",
+        "a run whose dependencies are not met is never judged",
+        ("domain/looks.py", "    if found.reason is not None and definition", "    if not found.marks and definition"),
+        by=GRAPHS,
+    ),
+    m(
+        "since not reset",
+        "a job goes on waiting for what it has taken",
+        ("domain/looks.py", "marks=found.marks, look_at=now, since=None,", "marks=found.marks, look_at=now,"),
+        by=GRAPHS,
+    ),
+    m(
+        "pause ignored",
+        "a paused job takes what its parents have ended",
+        ("domain/looks.py", '    if job.paused:\n        return "PAUSED"\n', ""),
+        by=GRAPHS,
+        seed=8,
+    ),
+    m(
+        "two at a time",
+        "a job takes the next end while a run of it is active",
+        ("domain/looks.py", 'return "ACTIVE" if job.runs else None', "return None"),
+        by=GRAPHS,
+        seed=2,
+    ),
+    m(
+        "newest first",
+        "of one parent the latest end is taken, and those before it never",
+        (
+            "domain/rounds.py",
+            "    number = _oldest(up.marks[0] + 1, parent.ends, ends)\n",
+            "    number = parent.ends if parent.ends > up.marks[0] else None\n",
+        ),
+        by=GRAPHS,
+        seed=2,
+    ),
+    m(
+        "any absorbs nothing",
+        "each parent that meets its condition starts another run under join any",
+        ("domain/rounds.py", "ABSORBED if parent.once else mark for", "mark for"),
+        by=GRAPHS,
+    ),
+    m(
+        "any needs all",
+        "join any waits for every parent",
+        (
+            "domain/rounds.py",
+            "    if join is Join.ANY and len(parents) > 1:\n",
+            "    if join is Join.ANY and not parents:\n",
+        ),
+        by=GRAPHS,
+    ),
+    m(
+        "any gives up early",
+        "join any is judged by the first end that does not meet its condition",
+        (
+            "domain/rounds.py",
+            "        if index not in reasons and not _is_over(parent, up.marks[index]):\n",
+            "        if not reasons:\n",
+        ),
+        by=GRAPHS,
+    ),
+    m(
+        "any by the one that blocked",
+        "with many parents join any looks only at the one that blocked before",
+        ("usecases/graph.py", "    if row.defined.join is Join.ANY or len(", "    if len("),
+        by=RULES,
+    ),
+    m(
+        "condition ignored",
+        "a condition on the parent's result is always met",
+        ("domain/upstream.py", "if dependency.when is None or holds(dependency.when) else", "if dependency.on else"),
+        by=GRAPHS,
+    ),
+    m(
+        "skipped is a failure",
+        "a parent that was skipped meets a dependency on its failure",
+        (
+            "domain/upstream.py",
+            "    On.FAILURE: (Outcome.PERMANENTLY_FAILED,),",
+            "    On.FAILURE: (Outcome.PERMANENTLY_FAILED, Outcome.SKIPPED),",
+        ),
+        by=GRAPHS,
+        seed=2,
+    ),
+    m(
+        "timeout ignores what is due",
+        "a parent that is scheduled later than the job may wait is not waited for",
+        (
+            "domain/rounds.py",
+            "max([since] + [parent.due for parent in missing if parent.due is not None]) + timeout",
+            "since + timeout",
+        ),
+        by=WAITS,
+    ),
+    m(
+        "timeout while it runs",
+        "a parent that was waited for to its time is given up while it runs",
+        (
+            "domain/upstream.py",
+            "    dues = [_due_of_run(slot, run) for slot, run in row.runs.items()]\n",
+            "    dues = []\n",
+        ),
+        by=WAITS,
+    ),
+    m(
+        "timeout below a wait",
+        "a job gives up a parent that waits itself",
+        (
+            "domain/rounds.py",
+            "    if since is None or any(parent.waits for parent in missing):\n",
+            "    if since is None:\n",
+        ),
+        by=WAITS,
+    ),
+    m(
+        "no timeout",
+        "a job waits for ever for what does not come",
+        ("domain/looks.py", "        if until is None or now < until:\n", "        if until is None or until:\n"),
+        by=GRAPHS,
+        seed=17,
+    ),
+    m(
+        "late end counts",
+        "what was waited for in vain starts a run when it comes",
+        ("domain/rounds.py", "_is_over(parent, mark) else mark + 1\n", "_is_over(parent, mark) else mark\n"),
+        by=WAITS,
+    ),
+    m(
+        "half of a retry",
+        "a join takes the end of one branch while the other is to come again",
+        ("usecases/ancestors.py", "    if len(parents) < 2 or not any(new):\n", "    if parents:\n"),
+        by=WAITS,
+    ),
+    m(
+        "corrupt child in a storm",
+        "a job whose definition cannot be read is asked for again and again",
+        ("usecases/graph.py", "        if row.definition is None:\n            return look_later(row, now=now)\n", ""),
+        by=WAITS,
+    ),
+    m(
+        "graph without attention",
+        "nobody looks at a graph whose messages are lost",
+        (
+            "domain/job.py",
+            "        if self.look_due is not None:\n            looks.append(self.look_due + HINT_SLACK)\n",
+            "",
+        ),
+        by=GRAPHS,
+    ),
+    m(
+        "sweep passes graphs over",
+        "the sweep does not wake what waits in a graph",
+        ("domain/visit.py", "    looks = job.look_due is not None and", "    looks = False and"),
+        by=GRAPHS,
+        seed=1,
+    ),
+    # --- callers ---
+    m(
+        "edge before it is followed",
+        "a parent counts its ends only once the child has read it",
+        (
+            "usecases/dependencies.py",
+            "    services.dependents.add(child, given)\n    rows = services.jobs.get_rows(list(stored))\n",
+            "    rows = services.jobs.get_rows(list(stored))\n"
+            "    services.clock.sleep(20.0)\n    services.dependents.add(child, given)\n",
+        ),
+        by=GRAPHS,
+        seed=80,
+    ),
+    m(
+        "no edge",
+        "a parent does not know who depends on it",
+        ("usecases/dependencies.py", "    services.dependents.add(child, given)\n", ""),
+        by=RULES,
+    ),
+    m(
+        "cycle closed",
+        "a change lets a job depend on one that depends on it",
+        ("usecases/rewiring.py", "    _refuse_cycle(services, job, definition.name, added)\n", ""),
+        by=GRAPHS,
+        seed=89,
+    ),
+    m(
+        "gate left open",
+        "a run starts before it is approved",
+        ("domain/dispatch.py", "    passed = _pass_gate(job, hint.slot_id, run, now=now)\n", "    passed = run\n"),
+        by=GRAPHS,
+    ),
+    m(
+        "rejected runs",
+        "a run that was rejected is attempted",
+        (
+            "domain/approval.py",
+            "    return replace(run, verdict=Outcome.CANCELLED, verdict_for=reason, manual=True)",
+            "    return run",
+        ),
+        by=GRAPHS,
+    ),
+]
