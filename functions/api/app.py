@@ -144,7 +144,7 @@ class _App:
                     request.caller.id, route.access.value, now=self._clock.now(), creations=creates
                 )
             if not route.any_accept:
-                request.must_accept_json()
+                request.must_accept_json(*route.media)
             return self._response(route.answer(request))
 
         return serve

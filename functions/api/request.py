@@ -102,13 +102,13 @@ class Request:
             raise invalid("query", "has a parameter twice")
         return values
 
-    def must_accept_json(self) -> None:
-        """Raises NotAcceptableError when the client takes none of what this API can answer."""
+    def must_accept_json(self, *others: str) -> None:
+        """Raises NotAcceptableError when the client takes none of what this API can answer, here `others` besides."""
         header = self._headers.get("accept")
         if header is None or header in ACCEPTED:
             return
         ranges = [_media_range(part) for part in header.split(",")]
-        if not any(part.media in ACCEPTED and not part.refused for part in ranges):
+        if not any(part.media in {*ACCEPTED, *others} and not part.refused for part in ranges):
             raise NotAcceptableError
 
     def json(self, *types: str, limit: int = MAX_BODY_BYTES) -> Any:

@@ -35,3 +35,5 @@ class Route:
     """Jobs one call may create, for the daily limit; where it depends on the request, a function of it."""
     any_accept: bool = False
     """Answers something else than JSON."""
+    media: tuple[str, ...] = ()
+    """Media types that it may answer besides JSON, for the client's `Accept`."""

@@ -46,7 +46,7 @@ class WorkflowRoutes:
                 creates=lambda request: len(body_of(request)["jobs"]),
             ),
             Route("listWorkflows", "GET", every, Access.READ, self.list),
-            Route("getWorkflow", "GET", one, Access.READ, self.get),
+            Route("getWorkflow", "GET", one, Access.READ, self.get, media=(MERMAID_TYPE, "text/*")),
             Route("cancelWorkflow", "POST", f"{one}/cancel", Access.WRITE, self.cancel),
             Route("retryWorkflow", "POST", f"{one}/retry", Access.WRITE, self.retry),
         )

@@ -127,6 +127,9 @@ def _check_nodes(root: dict[str, Any]) -> int:
 def _inner(node: dict[str, Any], called: bool) -> Iterator[dict[str, Any]]:
     if node["type"] == "expref" and not called:
         raise ExpressionError("`&` stands before an argument of a function only")
+    if node["type"] in ("subexpression", "value_projection") and node["children"][0]["type"] == "not_expression":
+        # A field of true or false: always null, and never what was meant.
+        raise ExpressionError("`!a.b` is read as `(!a).b`: write `!(a.b)`")
     if node["type"] == "function_expression" and node["value"] not in Functions.FUNCTION_TABLE:
         raise ExpressionError(f"there is no function {shown_value(node['value'])}")
     return (child for child in node["children"] if isinstance(child, dict))

@@ -80,14 +80,6 @@ def check_taken(payload: str, parents: Iterable[str]) -> None:
         )
 
 
-def renamed(payload: Any, names: Mapping[str, str]) -> Any:
-    """The payload with the id of each source in place of its name; those that have none stay. Changes the payload."""
-    for one in _values([payload]):
-        if isinstance(one.source, str):
-            one.asked[_FROM] = names.get(one.source, one.source)
-    return payload
-
-
 def sources_of(payload: str, parents: Iterable[str]) -> list[str]:
     """The jobs whose results the payload takes values from; those that are no parents are data."""
     allowed, found = set(parents), {}

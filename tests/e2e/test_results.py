@@ -47,7 +47,10 @@ def taking(parent: dict[str, Any], path: str) -> dict[str, str]:
 
 
 def ended(scheduler: Client, job: dict[str, Any]) -> dict[str, Any]:
-    return until(lambda: next(iter(scheduler.history(job["id"])), None), seconds=SOON, hint=f"{job['name']} ends")
+    def last() -> dict[str, Any] | None:
+        return next((dict(one) for one in scheduler.history(job["id"]) if one["final"] and one["completedAt"]), None)
+
+    return until(last, seconds=SOON, hint=f"{job['name']} ends")
 
 
 def called(endpoint: Endpoint, job: dict[str, Any]) -> Any:
@@ -100,11 +103,16 @@ def test_conditions_over_the_result(create: Create, child: Create, scheduler: Cl
     parent = create(schedule=once(6), payload={"rows": 3, "failed": []})
     jobs = {
         when: child(parent, when=when)
-        for when in ("payload.rows > `2` && !payload.failed", "payload.rows > `3`", "payload.rows.length > `0`", "`0`")
+        for when in (
+            "payload.rows > `2` && !(payload.failed)",
+            "payload.rows > `3`",
+            "payload.rows.length > `0`",
+            "`0`",
+        )
     }
     outcomes = {when: ended(scheduler, job) for when, job in jobs.items()}
     assert {when: one["status"] for when, one in outcomes.items()} == {
-        "payload.rows > `2` && !payload.failed": "COMPLETED",
+        "payload.rows > `2` && !(payload.failed)": "COMPLETED",
         "payload.rows > `3`": "SKIPPED",
         "payload.rows.length > `0`": "SKIPPED",
         "`0`": "COMPLETED",

@@ -73,7 +73,7 @@ MUTANTS: list[Mutant] = [
         "a wake keeps to due + 30 s, and so wakes each minute",
         (
             "domain/visit.py",
-            "at = instant + wait if rest is None else min(instant + wait, rest)",
+            "at = instant + wait if bound is None else min(instant + wait, bound)",
             "at = job.bound(instant)",
         ),
     ),
@@ -273,7 +273,7 @@ MUTANTS: list[Mutant] = [
     m(
         "lean overwritten",
         "a write replaces the last run that is the only record of its execution",
-        ("usecases/writing.py", "(execution := displaced(job, decision.job))", "(execution := None)"),
+        ("usecases/writing.py", "(execution := displaced(job, row))", "(execution := None)"),
         seed=24,
     ),
     m(
@@ -292,8 +292,8 @@ MUTANTS: list[Mutant] = [
         "the row is written on no condition",
         (
             "adapters/dynamodb_jobs.py",
-            "ConditionExpression=f\"{alias['seq']} = :read\"",
-            'ConditionExpression="attribute_exists(jobId) OR :read = :read"',
+            '"ConditionExpression": f"{alias[\'seq\']} = :read"',
+            '"ConditionExpression": "attribute_exists(jobId) OR :read = :read"',
         ),
         by="tests/contract/test_job_store.py",
     ),
@@ -304,12 +304,44 @@ MUTANTS: list[Mutant] = [
         by="tests/contract/test_job_store.py",
     ),
     m(
+        "version of the graph not asked for",
+        "two changes of one graph at once both pass",
+        (
+            "adapters/dynamodb_graph.py",
+            '"ConditionExpression": "#v = :read" if read else "attribute_not_exists(#v)"',
+            '"ConditionExpression": "#v = :read OR #v <> :read" if read else "attribute_not_exists(w)"',
+        ),
+        by="tests/contract/test_graphs.py",
+    ),
+    m(
+        "many put although one is there",
+        "a transaction of new jobs overwrites one that exists",
+        (
+            "adapters/dynamodb_jobs.py",
+            '"ConditionExpression": "attribute_not_exists(jobId)"',
+            '"ConditionExpression": "attribute_not_exists(zz)"',
+        ),
+        by="tests/contract/test_job_store.py",
+    ),
+    m(
+        "own transaction not recognised",
+        "a repeated creation of many is taken for another's",
+        ("adapters/dynamodb_jobs.py", "if not all(map(_is_of, stored, taken)):", "if taken:"),
+        by="tests/contract/test_job_store.py",
+    ),
+    m(
         "history overwritten",
         "a second row of an attempt replaces the first",
         (
             "adapters/dynamodb_history.py",
-            'ConditionExpression="attribute_not_exists(jobId)",',
-            'ConditionExpression="attribute_not_exists(jobId) OR attribute_exists(jobId)",',
+            (
+                "Item=execution_item(execution, retention_days=self._retention_days),\n"
+                '                ConditionExpression="attribute_not_exists(jobId)",'
+            ),
+            (
+                "Item=execution_item(execution, retention_days=self._retention_days),\n"
+                '                ConditionExpression="attribute_not_exists(jobId) OR attribute_exists(jobId)",'
+            ),
         ),
         by="tests/contract/test_run_history.py",
     ),
@@ -842,7 +874,7 @@ MUTANTS: list[Mutant] = [
         "a look that moves on",
         "the look at who waits is counted from each write of the row",
         (
-            "domain/job.py",
+            "domain/run.py",
             "        return last + min(max(last - began, WAIT_LOOK), WAIT_LOOK_MAX)",
             "        return now + WAIT_LOOK",
         ),
@@ -887,6 +919,55 @@ MUTANTS: list[Mutant] = [
         "outcome by the last run",
         "an end is told as the row's last run says, not as its own history row",
         ("domain/events.py", "    if row is not None:\n        code", "    if row is None:\n        code"),
+    ),
+    m(
+        "skips told as failures",
+        "a run that was skipped because of others is told as a dead letter",
+        ("domain/events.py", "    ExecutionStatus.SKIPPED: Outcome.SKIPPED,\n", ""),
+        by="tests/unit/test_graph_told.py",
+    ),
+    m(
+        "unblocked to be skipped",
+        "a run that is made to end at once is told as one that goes on",
+        ("domain/graph_events.py", "run.took and run.verdict is None", "run.took"),
+        by="tests/unit/test_graph_told.py",
+    ),
+    m(
+        "waits told at each look",
+        "a job that waits for others is told again with each other one that keeps it waiting",
+        ("domain/graph_events.py", "if old is None or old.blocked_by is None:", "if True:"),
+        by="tests/unit/test_graph_told.py",
+    ),
+    # --- results ---
+    m(
+        "the latest result",
+        "a payload takes from the last run of the other job, not from the one its run was made for",
+        ("usecases/upstream_values.py", "numbers.get(source, 0)", "0"),
+        by="tests/unit/test_payloads_taken.py",
+    ),
+    m(
+        "anybody's result",
+        "a payload may take from jobs that its job does not depend on",
+        ("domain/upstream_values.py", "or one.source not in allowed:", "or not one.source:"),
+        by="tests/unit/test_upstream_values.py",
+    ),
+    m(
+        "a payload of any size",
+        "a payload may grow beyond its limit by what it takes",
+        ("domain/upstream_values.py", "if (size := len(text.encode())) > PAYLOAD_BYTES:", "if (size := 0):"),
+        by="tests/unit/test_payloads_taken.py",
+    ),
+    m(
+        "zero is false",
+        "a condition that is 0 is not met",
+        ("domain/condition.py", "(isinstance(value, (str, list, dict)) and not value)", "(not value)"),
+        by="tests/unit/test_expression.py",
+    ),
+    m(
+        "manual by any letter",
+        "a run is taken for one that a caller asked for because its id has an m in it",
+        ("domain/ids.py", 'slot[10:11] == "m"', '"m" in slot'),
+        by="tests/unit/test_ids_spelling.py",
     ),
     # --- the state machine ---
     m(

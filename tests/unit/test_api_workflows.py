@@ -301,7 +301,9 @@ def test_mermaid_is_text_with_a_node_a_job_and_its_state() -> None:
     played = Played()
     evil = 'x"];\n click j0 "javascript:alert(1)" %% `</script>'
     path = played.create(workflow(a=job(name=evil), b={**job(), "dependsOn": [{"job": "a", "on": "completion"}]}))
-    reply = played.api.get(path, query="format=mermaid")
+    reply = played.api.get(path, query="format=mermaid", headers={"accept": "text/plain"})
+    assert played.api.get(path, query="format=mermaid").text == reply.text
+    assert played.api.get(path, headers={"accept": "image/svg+xml"}).status == 406
     assert reply.headers["Content-Type"] == "text/plain; charset=utf-8"
     lines = str(reply.text).splitlines()
     assert lines[0] == "graph TD"

@@ -16,7 +16,6 @@ from functions.domain.upstream_values import (
     PAYLOAD_BYTES,
     PayloadSizeError,
     check_taken,
-    renamed,
     resolved,
     sources_of,
 )
@@ -128,12 +127,6 @@ def test_long_places_are_cut() -> None:
     with pytest.raises(InvalidFieldError) as refused:
         check_taken(json.dumps(payload), [A])
     assert len(refused.value.field) < 300
-
-
-def test_names_become_ids() -> None:
-    payload = {"a": [taking("x", source="first")], "b": taking(source="other"), "c": {"$from": 1}}
-    assert renamed(payload, {"first": A}) == {"a": [taking("x")], "b": taking(source="other"), "c": {"$from": 1}}
-    assert renamed(taking(source="first"), {"first": A}) == taking()
 
 
 def test_deep_payloads_are_walked() -> None:
