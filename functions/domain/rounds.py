@@ -94,8 +94,8 @@ def _nothing_new(up: Upstream, parents: Sequence[Parent]) -> Blocked | Settled |
 def _blocked(up: Upstream, parents: Sequence[Parent], new: Sequence[int], began: int | None = None) -> Blocked | None:
     """What is waited for besides the ends that are new, by index; None for nothing.
 
-    Named is the one in the middle: whether they end in their order or another, it stands for many of them for long
-    (usecases/graph.py asks it alone).
+    Named is that of the last look, or the one in the middle: whether they end in their order or another, it stands for
+    many of them for long (usecases/graph.py asks it alone).
     """
     ended = set(new)
     missing = [
@@ -105,7 +105,8 @@ def _blocked(up: Upstream, parents: Sequence[Parent], new: Sequence[int], began:
     ]
     if not missing:
         return None
-    return Blocked(missing[len(missing) // 2], began, any(parents[index].again for index in missing))
+    by = up.blocked_by if up.blocked_by in missing else missing[len(missing) // 2]
+    return Blocked(by, began, any(parents[index].again for index in missing))
 
 
 def _is_over(parent: Parent, mark: int) -> bool:
