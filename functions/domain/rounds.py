@@ -164,13 +164,15 @@ def _of_any(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
 
 
 def _any_of_the_latest(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Round:
-    """All parents were over before the job looked at them for the first time."""
+    """All parents were over before the job looked at them for the first time: the last end of each that counts."""
     reasons = []
-    for index, parent in enumerate(parents):
+    for index, (parent, mark) in enumerate(zip(parents, up.marks, strict=True)):
+        if is_done_with(parent, mark):
+            continue
         reasons.append(GONE if parent.last is None else ends.unmet(index, parent.last))
         if parent.last is not None and reasons[-1] is None:
             return _first(up, parents, index, parent.ends, parent.last)
-    return _round(up, parents, reasons[0])
+    return _round(up, parents, next(iter(reasons), GONE))
 
 
 def _first(up: Upstream, parents: Sequence[Parent], index: int, number: int, end: LastRun) -> Round:
