@@ -124,7 +124,11 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "over while it is told",
         "those who were looked at before do not hear that the job is over since",
-        ("domain/following.py", "    if job.is_over != walk.over:\n", "    if not walk.number:\n"),
+        (
+            "domain/following.py",
+            "        return _anew(job, followed, now)\n    row = replace(job, followed=replace(followed, told",
+            "        pass\n    row = replace(job, followed=replace(followed, told",
+        ),
         by=WAITS,
     ),
     m(
