@@ -28,6 +28,7 @@ _OUTCOMES = {
 UNSPENT = {
     "NOT_STARTED": "The state machine had no room for the attempt.",
     "CIRCUIT_OPEN": "The target's circuit opened before the call.",
+    "APPROVAL_NEEDED": "Target or payload were changed between the start and the call: that was not approved.",
 }
 """Reasons of attempts that ended without a call and were no fault of their target, and what to say of each. Such an
 attempt takes its number with it, and its run may make one more for it."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from functions.domain.approval import gate_before
 from functions.domain.caller import Caller
 from functions.domain.claims import Held, decide_claim
 from functions.domain.decision import Drop, Due, Expired, Write
@@ -199,7 +200,12 @@ def _claim_one(
 
 
 def _with_payload(polls: Polls, job: Job, key: ExecutionKey, hints: tuple[Due, ...]) -> Claimed | None:
-    """The claim; None where there is no payload to give, or not any more: then the attempt has failed."""
+    """The claim; None where there is no payload to give, or not any more: then the attempt has failed.
+
+    Nor is one given that was changed since the claim, whose answer was lost, and is not what was approved: the lease ends.
+    """
+    if gate_before(job.defined, job.runs[key.slot_id]) is not None:
+        return None
     payload = payload_of(polls, job, key.slot_id)
     if isinstance(payload, str):
         return Claimed(job, key.slot_id, payload, hints)

@@ -6,9 +6,11 @@ comes late, twice, or for a run that was taken back, changes nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from functions.domain.approval import NEEDED, gate_before
 from functions.domain.ending import put_off
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.job import Job
@@ -62,6 +64,8 @@ def invoke(attempts: Attempts, step: Step) -> Execution | None:
     recorded = attempts.history.get(job.id, step.slot_id, step.attempt)
     if recorded is not None:
         return recorded
+    if gate_before(job.defined, run) is not None:
+        return _end_as_not_approved(attempts, step)
     left = int((run.lease_expires_at or 0) - LEASE_GRACE - attempts.clock.now())
     if left < 1:
         return None
@@ -69,6 +73,16 @@ def invoke(attempts: Attempts, step: Step) -> Execution | None:
     execution, answer = attempt(attempts, job, step.slot_id, timeout_seconds=seconds)
     circuits.report(attempts, job, step.slot_id, answer)
     return execution
+
+
+def _end_as_not_approved(attempts: Attempts, step: Step) -> Execution | None:
+    """What was approved is not what the call would be by now: the run comes to its gate again."""
+
+    def row(job: Job, run: ActiveRun) -> Execution:
+        now, mark = attempts.clock.now(), attempts.new_write_id()
+        return put_off(job.id, step.slot_id, run, NEEDED, until=math.ceil(now), now=now, write_id=mark)
+
+    return _conclude(attempts, step, row)
 
 
 def record_outcome(attempts: Attempts, step: Step) -> Execution | None:

@@ -124,7 +124,11 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "over while it is told",
         "those who were looked at before do not hear that the job is over since",
-        ("domain/following.py", "    if job.is_over != walk.over:\n", "    if not walk.number:\n"),
+        (
+            "domain/following.py",
+            "        return _anew(job, followed, now)\n    row = replace(job, followed=replace(followed, told",
+            "        pass\n    row = replace(job, followed=replace(followed, told",
+        ),
         by=WAITS,
     ),
     m(
@@ -167,8 +171,9 @@ GRAPH_MUTANTS: list[Mutant] = [
         "the parents that are left are counted down by who tells, and not read",
         (
             "domain/rounds.py",
-            "        if not new[index] and not _is_over(parent, up.marks[index]):\n            began",
-            "        if new.count(True) < 2 and not _is_over(parent, up.marks[index]):\n            began",
+            "    return _blocked(up, parents, new, began) or _latest(up, parents, ends)\n",
+            "    left = _blocked(up, parents, new, began) if len(new) < 2 else None\n"
+            "    return left or _latest(up, parents, ends)\n",
         ),
         by=GRAPHS,
         seed=5,
@@ -299,8 +304,8 @@ GRAPH_MUTANTS: list[Mutant] = [
         "join any is judged by the first end that does not meet its condition",
         (
             "domain/rounds.py",
-            "        if index not in reasons and not _is_over(parent, up.marks[index]):\n",
-            "        if not reasons:\n",
+            "    return _blocked(up, parents, [*reasons], min(began)) or _round(",
+            "    return _round(",
         ),
         by=GRAPHS,
     ),
