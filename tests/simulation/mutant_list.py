@@ -995,7 +995,7 @@ MUTANTS: list[Mutant] = [
     m(
         "called once more",
         "the state that calls the target does not look whether it was called",
-        ("usecases/steps.py", "    if recorded is not None:\n        return recorded\n    left", "    left"),
+        ("usecases/steps.py", "    if recorded is not None:\n        return recorded\n    if gate", "    if gate"),
         by="tests/unit/test_steps.py",
     ),
     m(
