@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from functions.domain.job import JobStatus
 from functions.usecases.jobs import JobDraft, change_job
-from tests.driver import ADMIN, SCHEDULER, Driver
-from tests.factories import NOW, make_document
-from tests.flows import ONCE
+from tests.driver import SCHEDULER, Driver
 from tests.unit.test_approvals import approve, waiting
 
 
