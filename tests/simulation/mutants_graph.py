@@ -415,7 +415,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "cycle closed",
         "a change lets a job depend on one that depends on it",
         ("usecases/rewiring.py", "    _refuse_cycle(services, job, definition.name, added)\n", ""),
-        by=GRAPHS,
+        by="tests/unit/test_api_dependencies.py",
     ),
     m(
         "gate left open",
