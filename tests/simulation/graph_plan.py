@@ -67,7 +67,7 @@ def graph(seed: int) -> GraphPlan:
     choose = random.Random(f"{seed}/graph")
     base = BASES["winter"]
     exact = choose.random() < 0.55
-    faults = choose.choice([0, 0, 0.004, 0.015, 0.03])
+    faults = choose.choice([0, 0, 0.004, 0.015, 0.03, 0.06])
     nature = Nature(
         faults=faults,
         stalls=choose.choice([0, faults / 2, 0.01]),
@@ -179,7 +179,7 @@ def _interference(choose: random.Random, nodes: list[Node], base: int) -> list[A
         "edges",
     ]
     found, number = [], 100
-    for _ in range(choose.choice([0, 1, 3, 6, 10])):
+    for _ in range(choose.choice([1, 3, 6, 10, 20])):
         kind, job = choose.choice(kinds), choose.randrange(len(nodes))
         at: float | None = base + 3 + choose.random() * LENGTH * 0.9
         write = None
