@@ -22,7 +22,7 @@ from functions.usecases.actions import (
     resume_job,
     retry_job,
 )
-from functions.usecases.approvals import Verdict, decide_run
+from functions.usecases.approvals import GateDecision, decide_run
 from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
 from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW, make_document
@@ -336,7 +336,7 @@ def gated(decision: Decision | None, **gate: Any) -> Callable[[Driver], str]:
         driver.run_until(NOW + 600)
         if decision is not None:
             key = IdempotencyKey("root POST decide", "k", "hash")
-            verdict = Verdict(decision=decision)
+            verdict = GateDecision(decision=decision)
             repeated(driver, lambda: decide_run(driver.services, ADMIN, job_id, verdict, key=key))
         driver.run_until(NOW + 1_300)
         return job_id
@@ -350,7 +350,7 @@ def gates_of_a_cron(driver: Driver) -> str:
     job_id = made(driver, schedule=MINUTELY, maxRuns=3, overlapPolicy="allow", approval=gate)
     driver.run_until(NOW + 400)
     for second, decision in ((60, Decision.REJECTED), (120, Decision.APPROVED)):
-        verdict = Verdict(decision=decision, run=run_id(job_id, slot_id(NOW + second)))
+        verdict = GateDecision(decision=decision, run=run_id(job_id, slot_id(NOW + second)))
         repeated(driver, lambda verdict=verdict: decide_run(driver.services, ADMIN, job_id, verdict))
     driver.run_until(NOW + 700)
     return job_id

@@ -156,13 +156,13 @@ class JobRoutes:
         request.query()
         body = request.json()
         options = validated(DecisionBody, body)
-        verdict = approvals.Verdict(decision=decision, run=options.run_id, comment=options.comment)
+        wanted = approvals.GateDecision(decision=decision, run=options.run_id, comment=options.comment)
         return _with_job(
             approvals.decide_run(
                 self.services,
                 request.caller,
                 request.job_id,
-                verdict,
+                wanted,
                 key=request.idempotency_key(body),
                 if_match=request.if_match,
             )

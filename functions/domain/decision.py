@@ -87,7 +87,8 @@ class Overdue:
     job: Job
 
 
-Decision = Write | Drop | Wait | Resend | Expired | Overdue
+HintDecision = Write | Drop | Wait | Resend | Expired | Overdue
+"""What a hint comes to. What somebody decides at a gate is `functions.domain.run.Decision`."""
 
 
 def attention_no_later(job: Job, now: int) -> int | None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from functions.domain.approval import NEEDED, gate_before, is_not_the_deadlines, time_over, wait_at_gate
 from functions.domain.decision import (
-    Decision,
     Deferral,
     Drop,
     Due,
     Expired,
+    HintDecision,
     Overdue,
     Resend,
     Wait,
@@ -42,7 +42,7 @@ STARTS_PER_MINUTE = 300
 """Brake of one job: more starts in a minute are a runaway chain (an every-second job has 60)."""
 
 
-def decide_hint(job: Job, hint: Hint, *, now: float, write_id: str, deferral: Deferral | None = None) -> Decision:
+def decide_hint(job: Job, hint: Hint, *, now: float, write_id: str, deferral: Deferral | None = None) -> HintDecision:
     """Decide what the hint means for this row; `deferral` puts off the start it would be.
 
     Raises CorruptDefinitionError where a definition is needed.
@@ -67,7 +67,7 @@ def _early(due_at: int, now: float) -> Wait | Resend | None:
 
 def _fire(  # noqa: PLR0911 - a line a decision
     job: Job, hint: Hint, run: ActiveRun, *, now: float, write_id: str, deferral: Deferral | None
-) -> Decision:
+) -> HintDecision:
     if run.state is not RunState.WAITING or hint.attempt != run.current_attempt:
         return Drop("NOT_WAITING")
     if job.holds(run):
@@ -102,7 +102,7 @@ def _pass_gate(job: Job, slot: str, run: ActiveRun, *, now: float) -> ActiveRun 
     return Write(job=row, reason=NEEDED, hints=due)
 
 
-def _time_out(job: Job, hint: Hint, run: ActiveRun, now: float) -> Decision:
+def _time_out(job: Job, hint: Hint, run: ActiveRun, now: float) -> HintDecision:
     """The hint for a running attempt is that of its deadline, or a copy of the one that started it."""
     if hint.attempt != run.attempt or run.deadline_at is None:
         return Drop("NOT_WAITING")
@@ -127,7 +127,7 @@ def is_expired(slot: str, run: ActiveRun, definition: Definition, now: float) ->
     return run.attempt > 0 and not run.forced and definition.retry.is_over(slot_instant(slot), now=now)
 
 
-def _take_next(job: Job, slot: int, *, now: float, write_id: str, deferral: Deferral | None) -> Decision:
+def _take_next(job: Job, slot: int, *, now: float, write_id: str, deferral: Deferral | None) -> HintDecision:
     if job.paused:
         return Drop("PAUSED")
     if job.last_slot is not None and slot <= job.last_slot:
@@ -145,7 +145,7 @@ def _take_next(job: Job, slot: int, *, now: float, write_id: str, deferral: Defe
 
 def _overlap(
     job: Job, slot: int, definition: Definition, *, now: float, write_id: str, deferral: Deferral | None
-) -> Decision:
+) -> HintDecision:
     """A slot comes due while a run is active: the overlap policy alone decides, slot by slot."""
     if definition.overlap is OverlapPolicy.ALLOW and len(job.runs) < MAX_ACTIVE:
         return _begin(job, slot, definition, now=now, write_id=write_id, deferral=deferral)
@@ -160,7 +160,7 @@ def _overlap(
 
 def _misfire(
     job: Job, slot: int, definition: Definition, *, now: float, write_id: str, deferral: Deferral | None
-) -> Decision:
+) -> HintDecision:
     """Nothing is active: start the slot, or do what the misfire policy says where it is more than the grace late."""
     schedule = definition.schedule
     threshold = math.ceil(now - definition.misfire_grace - job.spread) - 1

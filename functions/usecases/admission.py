@@ -11,7 +11,7 @@ from dataclasses import replace
 from functions.domain.circuit import Circuit, CircuitPolicy, CircuitState, target_key
 from functions.domain.circuit_deferral import held_back
 from functions.domain.concurrency import HOLD_MARGIN, Limit, is_unused, limits_of, with_holds
-from functions.domain.decision import Decision, Deferral, Expired, Write
+from functions.domain.decision import Deferral, Expired, HintDecision, Write
 from functions.domain.definition import LONGEST_CALL
 from functions.domain.dispatch import decide_hint
 from functions.domain.hint import Hint
@@ -41,7 +41,7 @@ class Admission:
         self._refused_by: Limit | None = None
         self._seen: Job | None = None
 
-    def decide(self, row: Job, mark: str) -> Decision:
+    def decide(self, row: Job, mark: str) -> HintDecision:
         """As `decide_hint`, but what it would start has passed, or is put off."""
         now = self._executor.clock.now()
         decision = decide_hint(row, self._hint, now=now, write_id=mark)

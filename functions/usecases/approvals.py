@@ -21,8 +21,8 @@ from functions.usecases.writing import Applied, apply, ruled, send
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What a caller decides."""
+class GateDecision:
+    """What a caller decides about a run that waits at its gate."""
 
     decision: Decision
     run: str | None = None
@@ -34,7 +34,7 @@ def decide_run(
     services: Services,
     caller: Caller,
     job_id: str,
-    verdict: Verdict,
+    wanted: GateDecision,
     *,
     key: IdempotencyKey | None = None,
     if_match: int | None = None,
@@ -46,19 +46,17 @@ def decide_run(
     """
     job = ruled(services, load_job(services, job_id))
     _must_decide(caller, job, if_match)
-    with claimed(services, key, _waiting(job, verdict), now=services.clock.now()) as (kept, replayed):
-        if replayed and _has_decided(services, job, kept, caller, verdict):
+    with claimed(services, key, _waiting(job, wanted), now=services.clock.now()) as (kept, replayed):
+        if replayed and _has_decided(services, job, kept, caller, wanted):
             return job
         earlier = parse_execution_id(kept)
-        slot = _slot(services, job, verdict.run) if earlier is None else earlier.slot_id
+        slot = _slot(services, job, wanted.run) if earlier is None else earlier.slot_id
         job = _ended(services, job, slot)
 
         def decide(row: Job, mark: str) -> Write:
             _must_decide(caller, row, if_match, slot=slot)
             now = services.clock.now()
-            return decide_gate(
-                row, slot, verdict.decision, by=caller.id, comment=verdict.comment, now=now, write_id=mark
-            )
+            return decide_gate(row, slot, wanted.decision, by=caller.id, comment=wanted.comment, now=now, write_id=mark)
 
         applied: Applied = apply(services, job, decide)
     disarm_replaced(services, applied)
@@ -81,10 +79,10 @@ def _must_decide(caller: Caller, job: Job, if_match: int | None, *, slot: str | 
         raise ForbiddenError(why)
 
 
-def _waiting(job: Job, verdict: Verdict) -> str:
+def _waiting(job: Job, wanted: GateDecision) -> str:
     """Id of the execution that is decided about; the job's own where none waits, or it is not clear which."""
-    waiting = [slot for slot, run in job.runs.items() if run.at_gate and verdict.run in (None, run_id(job.id, slot))]
-    if len(waiting) != 1 or (verdict.run is None and _runs_again(job)):
+    waiting = [slot for slot, run in job.runs.items() if run.at_gate and wanted.run in (None, run_id(job.id, slot))]
+    if len(waiting) != 1 or (wanted.run is None and _runs_again(job)):
         return job.id
     return execution_id(job.id, waiting[0], job.runs[waiting[0]].current_attempt)
 
@@ -136,7 +134,7 @@ def _ended(services: Services, job: Job, slot: str) -> Job:
     return job if stored is None else follow(services, job, stored, fence=run.fence)
 
 
-def _has_decided(services: Services, job: Job, execution: str, caller: Caller, verdict: Verdict) -> bool:
+def _has_decided(services: Services, job: Job, execution: str, caller: Caller, wanted: GateDecision) -> bool:
     """Whether this decision of the caller's about the execution is stored: in the row, or in history."""
     key = parse_execution_id(execution)
     if key is None:
@@ -150,4 +148,4 @@ def _has_decided(services: Services, job: Job, execution: str, caller: Caller, v
     else:
         stored = services.history.get(*key)
         found = None if stored is None else stored.approval
-    return found is not None and (found.by, found.decision) == (caller.id, verdict.decision)
+    return found is not None and (found.by, found.decision) == (caller.id, wanted.decision)

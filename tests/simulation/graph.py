@@ -15,7 +15,7 @@ from functions.domain.ids import run_id
 from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import Decision
-from functions.usecases.approvals import Verdict, decide_run
+from functions.usecases.approvals import GateDecision, decide_run
 from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
 from functions.usecases.services import Executor, Services
 from tests.driver import ADMIN
@@ -170,7 +170,7 @@ class GraphStory(Story):
         actor = self.world.actor_of(name, "caller", job=self.world.label(job_id), action=decision.value)
 
         def ask() -> None:
-            verdict = Verdict(decision=decision, run=run_id(job_id, slot))
+            verdict = GateDecision(decision=decision, run=run_id(job_id, slot))
             try:
                 decide_run(self.world.services(actor), APPROVER, job_id, verdict)
             except (ConflictError, NotFoundError) as error:

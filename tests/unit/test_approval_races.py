@@ -15,7 +15,7 @@ from functions.domain.ids import slot_id
 from functions.domain.job import Job, JobStatus
 from functions.domain.run import Decision, Outcome, RunState
 from functions.usecases.actions import cancel_execution, cancel_job, pause_job, resume_job
-from functions.usecases.approvals import Verdict, decide_run
+from functions.usecases.approvals import GateDecision, decide_run
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW, make_document
@@ -31,11 +31,11 @@ Act = Callable[[Driver, Job], Any]
 
 
 def approve(driver: Driver, job: Job) -> Job:
-    return decide_run(driver.services, BOSS, job.id, Verdict(decision=Decision.APPROVED))
+    return decide_run(driver.services, BOSS, job.id, GateDecision(decision=Decision.APPROVED))
 
 
 def reject(driver: Driver, job: Job) -> Job:
-    return decide_run(driver.services, COLLEAGUE, job.id, Verdict(decision=Decision.REJECTED))
+    return decide_run(driver.services, COLLEAGUE, job.id, GateDecision(decision=Decision.REJECTED))
 
 
 def cancel(driver: Driver, job: Job) -> Job:

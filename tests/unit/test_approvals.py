@@ -30,7 +30,7 @@ from functions.usecases.actions import (
     resume_job,
     retry_job,
 )
-from functions.usecases.approvals import Verdict, decide_run
+from functions.usecases.approvals import GateDecision, decide_run
 from functions.usecases.history import job_history
 from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job
 from tests.driver import ADMIN, SCHEDULER, VIEWER, Driver
@@ -65,7 +65,7 @@ def waiting(driver: Driver, *, until: int = 20, **document: Any) -> Job:
 def decide(
     driver: Driver, job: Job, decision: Decision = Decision.APPROVED, *, by: Caller = BOSS, **options: Any
 ) -> Job:
-    verdict = Verdict(decision=decision, run=options.pop("run", None), comment=options.pop("comment", None))
+    verdict = GateDecision(decision=decision, run=options.pop("run", None), comment=options.pop("comment", None))
     return decide_run(driver.services, by, job.id, verdict, **options)
 
 

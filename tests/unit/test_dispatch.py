@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.domain.decision import Decision, Deferral, Drop, Due, Resend, Wait, Write
+from functions.domain.decision import Deferral, Drop, Due, HintDecision, Resend, Wait, Write
 from functions.domain.dispatch import CATCH_UP_LIMIT, MAX_ACTIVE, STARTS_PER_MINUTE, decide_hint
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.ids import slot_id, slot_instant
@@ -24,12 +24,12 @@ MARK = "mark"
 
 def decide(
     job: Job, slot: int | str = NEXT, attempt: int = 1, *, now: float = NEXT, deferral: Deferral | None = None
-) -> Decision:
+) -> HintDecision:
     hint = make_hint(slot_id=slot if isinstance(slot, str) else slot_id(slot), attempt=attempt)
     return decide_hint(job, hint, now=now, write_id=MARK, deferral=deferral)
 
 
-def written(decision: Decision) -> Write:
+def written(decision: HintDecision) -> Write:
     assert isinstance(decision, Write), decision
     return decision
 

@@ -29,7 +29,7 @@ from functions.usecases.actions import (
     resume_job,
     retry_job,
 )
-from functions.usecases.approvals import Verdict, decide_run
+from functions.usecases.approvals import GateDecision, decide_run
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, Driver
 from tests.factories import NOW, make_document
@@ -360,7 +360,7 @@ class Story:
         for slot, run in self.driver.row(job_id).runs.items():
             if run.at_gate:
                 decision = self.choose.choice(list(Decision))
-                verdict = Verdict(decision=decision, run=run_id(job_id, slot))
+                verdict = GateDecision(decision=decision, run=run_id(job_id, slot))
                 decide_run(self.driver.services, ADMIN, job_id, verdict)
                 break
 
