@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 
-import pytest  # noqa: TC002 - one place for what tests need
+import pytest
 
 from functions.domain.condition import holds
+from functions.domain.errors import ConflictError
+from functions.domain.execution import Execution
 from functions.domain.expression import Effort
 from functions.domain.job import JobStatus
 from functions.usecases import graph as graph_usecase
+from functions.usecases.actions import cancel_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW
 from tests.graphs import Graph
-from tests.unit.test_approvals import approve, waiting
+from tests.unit.test_approvals import approve, reject, waiting
 
 
 def test_the_state_machine_calls_no_target_but_the_approved_one() -> None:
@@ -35,6 +38,27 @@ def test_the_state_machine_calls_no_target_but_the_approved_one() -> None:
     driver.run(60)
     assert [call.payload for call in driver.world.targets.calls] == ['{"changed":true}']
     assert driver.row(job.id).status is JobStatus.COMPLETED
+
+
+def test_of_a_cancel_and_a_rejection_at_once_one_is_told_that_it_was_done() -> None:
+    """The rejection finds what the cancel has put into history, and lets the row follow it before the cancel does."""
+    driver = Driver()
+    job = waiting(driver)
+    record, refused = driver.world.history.record, []
+
+    def then_reject(execution: Execution) -> Execution:
+        stored = record(execution)
+        driver.world.history.record = record  # type: ignore[method-assign]
+        with pytest.raises(ConflictError) as problem:
+            reject(driver, job)
+        refused.append(problem.value)
+        return stored
+
+    driver.world.history.record = then_reject  # type: ignore[method-assign]
+    assert cancel_job(driver.services, SCHEDULER, job.id).status is JobStatus.CANCELLED
+    assert refused
+    with pytest.raises(ConflictError):
+        cancel_job(driver.services, SCHEDULER, job.id)
 
 
 def test_the_conditions_of_one_look_share_what_a_function_has_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
