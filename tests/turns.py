@@ -11,14 +11,22 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from functions.domain.errors import GnomonError
+from functions.usecases.jobs import JobDraft, change_job
+from tests.driver import SCHEDULER
+from tests.factories import make_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from functions.domain.job import Job
     from functions.usecases.services import Services
+    from tests.driver import Driver
+
+Request: TypeAlias = "Callable[[Services], Any]"
+Race: TypeAlias = "tuple[Driver, Request, Request]"
 
 WATCHED = ("jobs", "dependents", "graphs")
 _PATIENCE = 30
@@ -78,3 +86,25 @@ class Turns:
         if self.counts[who] == self._stops[who]:
             self._stopped[who].set()
             assert self._goes[who].wait(_PATIENCE)
+
+
+def giving(child: str, *parents: str) -> Callable[[Services], Job]:
+    """The request that gives `child` these parents."""
+    document = make_document(name=child[:4], schedule=None, dependsOn=[{"jobId": one} for one in parents])
+    draft = JobDraft(document=document, payload="{}")
+    return lambda services: change_job(services, SCHEDULER, child, change=lambda _: draft)
+
+
+def interleaved(begin: Callable[[], Race]) -> Iterator[tuple[Driver, list[Any]]]:
+    """Each way to stop two requests once each."""
+    first_stops_at = second_stops_at = 1
+    while True:
+        driver, first, second = begin()
+        turns = Turns(first_stops_at=first_stops_at, second_stops_at=second_stops_at)
+        yield driver, turns.run(first, second, driver.services)
+        if turns.counts[1] >= second_stops_at:
+            second_stops_at += 1
+        elif turns.counts[0] >= first_stops_at:
+            first_stops_at, second_stops_at = first_stops_at + 1, 1
+        else:
+            break

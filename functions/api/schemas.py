@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from functions.domain.dependence import MAX_PARENTS, UPSTREAM_TIMEOUT
+from functions.domain.expression import CHARACTERS
 from functions.domain.ids import JOB_ID_PATTERN
 from functions.domain.retry import POISON_AT
 from functions.usecases.bulk import MAX_ITEMS
@@ -43,7 +44,8 @@ Instant = Annotated[
     Field(max_length=64, description="RFC 3339; without an offset it is read in the schedule's time zone."),
 ]
 Timezone = Annotated[str, Field(max_length=64, description="IANA name of a time zone.", examples=["Europe/Berlin"])]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+MAX_NAME_LENGTH = 128
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_LENGTH)]
 LABEL_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/=-]*$"
 MAX_LABEL_LENGTH = 64
 Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_LENGTH, pattern=LABEL_PATTERN)]
@@ -182,7 +184,7 @@ class DependencyBody(Strict):
     ] = "success"
     when: str = absent(
         min_length=1,
-        max_length=1_024,
+        max_length=CHARACTERS,
         description="JMESPath over the result of its run (`null` for none): met only where that is true.",
         examples=["rows > `0`"],
     )

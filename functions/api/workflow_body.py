@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, StringConstraints
 
 from functions.api.body import MAX_BULK_BODY_BYTES, invalid
-from functions.api.schemas import Name, Strict
+from functions.api.schemas import MAX_NAME_LENGTH, Name, Strict
 from functions.api.validation import shown, validated
 from functions.domain.errors import FieldProblem, InvalidRequestError
 from functions.domain.instants import rfc3339
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from functions.usecases.jobs import JobDraft
 
 LocalName = Annotated[str, StringConstraints(pattern=LOCAL_NAME)]
-MAX_NAME = 128
 
 
 class WorkflowBody(Strict):
@@ -77,7 +76,7 @@ class _Reading:
         return drafts
 
     def _body(self, name: str, job: Mapping[str, Any], ids: Mapping[str, str], created_at: int) -> dict[str, Any]:
-        body = {"name": f"{self.workflow[: MAX_NAME - 1 - len(name)]}/{name}", **job}
+        body = {"name": f"{self.workflow[: MAX_NAME_LENGTH - 1 - len(name)]}/{name}", **job}
         if job.get("dependsOn"):
             body["dependsOn"] = [_with_id(entry, ids) for entry in _entries(job)] or job["dependsOn"]
             body |= {"payload": _with_sources(job["payload"], ids)} if "payload" in job else {}

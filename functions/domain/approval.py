@@ -37,10 +37,10 @@ def gate_before(definition: Definition, run: ActiveRun) -> ApprovalPolicy | None
     since. A run that began without a gate goes on without; a caller's retry of it passes the gate.
     """
     policy, given = definition.approval, run.approval
-    if policy is None or run.verdict is not None or run.at_gate:
-        return None if run.verdict is not None else policy
+    if policy is None or run.verdict is not None:
+        return None
     if given is None:
-        return policy if run.attempt == 0 or run.forced else None
+        return policy if run.attempt == 0 or run.forced or run.at_gate else None
     return None if given.subject in (None, subject_of(definition)) else policy
 
 

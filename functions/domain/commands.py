@@ -41,9 +41,7 @@ from functions.domain.rescheduling import (
 )
 from functions.domain.rewiring import rewired
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
-from functions.domain.upstream import ABSORBED, Parent
-
-NO_PARENTS: Mapping[str, Parent] = MappingProxyType({})
+from functions.domain.upstream import ABSORBED, NO_PARENTS, Parent
 
 
 def new_job(

@@ -81,7 +81,7 @@ def judge(
             decision = RetryDecision(None, "POISON")
         next_retry_at, reason = decision
     row = _ended(job.id, slot, run, answer.status, now=now, write_id=write_id)
-    return _followed(replace(row, reason=reason, error=answer.error, result=answer.result), next_retry_at)
+    return _with_next(replace(row, reason=reason, error=answer.error, result=answer.result), next_retry_at)
 
 
 def lost(
@@ -102,7 +102,7 @@ def lost(
     exhausted, poison = run.attempt >= run.attempt_limit, _is_poison(error, before)
     reason = "RETRIES_EXHAUSTED" if exhausted else "POISON" if poison else "RETRY_SCHEDULED"
     row = _ended(job_id, slot, run, ExecutionStatus.FAILED, now=now, write_id=write_id)
-    return _followed(replace(row, reason=reason, error=error), None if exhausted or poison else math.ceil(now))
+    return _with_next(replace(row, reason=reason, error=error), None if exhausted or poison else math.ceil(now))
 
 
 def put_off(
@@ -114,7 +114,7 @@ def put_off(
     """
     row = _ended(job_id, slot, run, ExecutionStatus.FAILED, now=now, write_id=write_id)
     error = ExecutionError(code=reason, message=UNSPENT[reason])
-    return _followed(replace(row, reason=reason, error=error), None if run.attempt >= MAX_ATTEMPTS else until)
+    return _with_next(replace(row, reason=reason, error=error), None if run.attempt >= MAX_ATTEMPTS else until)
 
 
 def ended_from_outside(
@@ -154,7 +154,7 @@ def _ended(job_id: str, slot: str, run: ActiveRun, status: ExecutionStatus, *, n
     )
 
 
-def _followed(execution: Execution, next_retry_at: int | None) -> Execution:
+def _with_next(execution: Execution, next_retry_at: int | None) -> Execution:
     """The row of an attempt that another follows at that instant; final where that is None."""
     return replace(execution, final=next_retry_at is None, next_retry_at=next_retry_at)
 

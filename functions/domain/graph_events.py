@@ -7,7 +7,7 @@ from typing import Any
 
 from functions.domain.event import EventType, Told, run_facts
 from functions.domain.job import Job
-from functions.domain.run import APPROVAL, ActiveRun, Decision, RunState
+from functions.domain.run import ActiveRun, Decision
 
 _DECIDED = {Decision.APPROVED: EventType.APPROVED, Decision.REJECTED: EventType.REJECTED}
 
@@ -16,7 +16,7 @@ def of_runs(before: Job, after: Job, at: float) -> Iterator[Told]:
     """Decisions at gates, runs that were made for those of other jobs, runs that came to a gate: in this order."""
     for slot in sorted(after.runs):
         run, old = after.runs[slot], before.runs.get(slot)
-        if _at_gate(old) and not _at_gate(run) and run.approval is not None:
+        if _at_gate(old) and not run.at_gate and run.approval is not None:
             decided = run.approval
             facts = run_facts(after, slot) | {"by": decided.by, "comment": decided.comment}
             yield Told(_DECIDED[decided.decision], float(decided.at), facts)
@@ -26,7 +26,7 @@ def of_runs(before: Job, after: Job, at: float) -> Iterator[Told]:
             yield Told(EventType.UNBLOCKED, at, run_facts(after, slot) | {"parents": _parents(after, run)})
     for slot in sorted(after.runs):
         run = after.runs[slot]
-        if _at_gate(run) and not _at_gate(before.runs.get(slot)):
+        if run.at_gate and not _at_gate(before.runs.get(slot)):
             gate = None if after.definition is None else after.definition.approval
             role = {} if gate is None else {"role": gate.role}
             yield Told(EventType.APPROVAL_NEEDED, at, run_facts(after, slot) | {"decide_by": run.due_at, **role})
@@ -42,7 +42,7 @@ def of_wait(before: Job | None, after: Job, at: float) -> Iterator[Told]:
 
 
 def _at_gate(run: ActiveRun | None) -> bool:
-    return run is not None and run.state is RunState.WAITING and run.waits_for == APPROVAL
+    return run is not None and run.at_gate
 
 
 def _parents(job: Job, run: ActiveRun) -> list[str] | None:

@@ -89,10 +89,28 @@ def _oldest(first: int, last: int, ends: Ends) -> int | None:
 
 def _nothing_new(up: Upstream, parents: Sequence[Parent]) -> Blocked | Settled | None:
     """None where all parents are over, and the job has not been judged by the last end of each."""
-    for index, parent in enumerate(parents):
-        if not _is_over(parent, up.marks[index]):
-            return Blocked(index)
+    blocked = _blocked(up, parents, [])
+    if blocked is not None:
+        return blocked
     return Settled() if up.since is None else None
+
+
+def _blocked(up: Upstream, parents: Sequence[Parent], new: Sequence[int], began: int | None = None) -> Blocked | None:
+    """What is waited for besides the ends that are new, by index; None for nothing.
+
+    Named is that of the last look, or the one in the middle: whether they end in their order or another, it stands for
+    many of them for long (usecases/graph.py asks it alone).
+    """
+    ended = set(new)
+    missing = [
+        index
+        for index, (parent, mark) in enumerate(zip(parents, up.marks, strict=True))
+        if index not in ended and not _is_over(parent, mark)
+    ]
+    if not missing:
+        return None
+    by = up.blocked_by if up.blocked_by in missing else missing[len(missing) // 2]
+    return Blocked(by, began, any(parents[index].again for index in missing))
 
 
 def _is_over(parent: Parent, mark: int) -> bool:
@@ -101,14 +119,11 @@ def _is_over(parent: Parent, mark: int) -> bool:
 
 def _of_all(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
     """The latest of each, once each has a new one or is over."""
-    new = [parent.ends > mark for parent, mark in zip(parents, up.marks, strict=True)]
-    if not any(new):
+    new = [index for index, mark in enumerate(up.marks) if parents[index].ends > mark]
+    if not new:
         return _nothing_new(up, parents) or _latest(up, parents, ends)
-    for index, parent in enumerate(parents):
-        if not new[index] and not _is_over(parent, up.marks[index]):
-            began = [one.last.ended_at for one, is_new in zip(parents, new, strict=True) if is_new and one.last]
-            return Blocked(index, min(began, default=None), parent.again)
-    return _latest(up, parents, ends)
+    began = min((last.ended_at for index in new if (last := parents[index].last) is not None), default=None)
+    return _blocked(up, parents, new, began) or _latest(up, parents, ends)
 
 
 def _latest(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Round:
@@ -148,22 +163,30 @@ def _of_any(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
             if ends.unmet(index, end) is None:
                 return _first(up, parents, index, number, end)
             began.append(end.ended_at)
+<<<<<<< HEAD
     for index, parent in enumerate(parents):
         if index not in new and not _is_over(parent, up.marks[index]):
             read = tuple(one.ends for one in parents) if len(began) > SEEN_AT else None
             return Blocked(index, min(began, default=None), parent.again, read)
     last = parents[new[0]].last
     return _round(up, parents, None if last is None else ends.unmet(new[0], last) or CONDITION_FALSE)
+=======
+    if not reasons:
+        return _nothing_new(up, parents) or _any_of_the_latest(up, parents, ends)
+    return _blocked(up, parents, [*reasons], min(began)) or _round(up, parents, min(reasons.items())[1])
+>>>>>>> main
 
 
 def _any_of_the_latest(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Round:
-    """All parents were over before the job looked at them for the first time."""
+    """All parents were over before the job looked at them for the first time: the last end of each that counts."""
     reasons = []
-    for index, parent in enumerate(parents):
+    for index, (parent, mark) in enumerate(zip(parents, up.marks, strict=True)):
+        if is_done_with(parent, mark):
+            continue
         reasons.append(GONE if parent.last is None else ends.unmet(index, parent.last))
         if parent.last is not None and reasons[-1] is None:
             return _first(up, parents, index, parent.ends, parent.last)
-    return _round(up, parents, reasons[0])
+    return _round(up, parents, next(iter(reasons), GONE))
 
 
 def _first(up: Upstream, parents: Sequence[Parent], index: int, number: int, end: LastRun) -> Round:

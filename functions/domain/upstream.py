@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from functions.domain.dependence import Dependency, On
 from functions.domain.ids import slot_instant
@@ -56,6 +57,9 @@ class Parent:
     """It would be over, but what runs above it may let it run again."""
     waits: bool = False
     """It waits for parents of its own, and not for ever."""
+
+
+NO_PARENTS: Mapping[str, Parent] = MappingProxyType({})
 
 
 def parent_of(row: Job | None) -> Parent:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TypeVar
 
 from functions.domain.decision import Drop, Write, with_attention
@@ -20,11 +19,9 @@ from functions.domain.errors import InvalidFieldError
 from functions.domain.following import followed_by
 from functions.domain.job import Job, Upstream
 from functions.domain.schedule import ScheduleType
-from functions.domain.upstream import Parent, initial_marks, parent_of
+from functions.domain.upstream import NO_PARENTS, Parent, initial_marks, parent_of
 from functions.usecases.services import Services
 from functions.usecases.writing import apply
-
-NONE_KNOWN: Mapping[str, Parent] = MappingProxyType({})
 
 T = TypeVar("T")
 
@@ -48,7 +45,7 @@ def begin(
     definition: Definition,
     *,
     now: float,
-    known: Mapping[str, Parent] = NONE_KNOWN,
+    known: Mapping[str, Parent] = NO_PARENTS,
 ) -> Upstream:
     """What a job that is about to be created knows of those it depends on. Raises as `followed_parents` does."""
     parents = followed_parents(services, owner, child, definition.depends_on, known=known)
@@ -61,7 +58,7 @@ def followed_parents(
     child: str,
     dependencies: Sequence[Dependency],
     *,
-    known: Mapping[str, Parent] = NONE_KNOWN,
+    known: Mapping[str, Parent] = NO_PARENTS,
 ) -> list[Parent]:
     """Follow each parent, put its edge to the child, and read it; in the order of the dependencies.
 
@@ -86,7 +83,7 @@ def must_exist(
     child: str,
     dependencies: Sequence[Dependency],
     *,
-    known: Mapping[str, Parent] = NONE_KNOWN,
+    known: Mapping[str, Parent] = NO_PARENTS,
 ) -> dict[str, Job]:
     """The rows of the parents that are not known, by id; raises InvalidFieldError for one that is none for the child.
 
@@ -112,12 +109,19 @@ def runs_once(definition: Definition | None, parents: Iterable[Parent]) -> bool:
     return definition.schedule.type is ScheduleType.ONCE
 
 
+def runs_once_now(services: Services, definition: Definition | None) -> bool:
+    """The same by the parents' rows, which are read; those that are gone do not count."""
+    parents = () if definition is None else definition.depends_on
+    rows = services.jobs.get_rows([one.job_id for one in parents]) if parents else {}
+    return runs_once(definition, map(parent_of, rows.values()))
+
+
 def _follow(services: Services, parent: str) -> None:
     """Have the parent count its ends from now on."""
     row = services.jobs.get(parent)
     if row is None or row.followed is not None:
         return
-    once = runs_once(row.definition, _parents_of(services, row))
+    once = runs_once_now(services, row.definition)
 
     def decide(row: Job, _: str) -> Write | Drop:
         if row.followed is not None:
@@ -125,14 +129,6 @@ def _follow(services: Services, parent: str) -> None:
         return Write(job=replace(row, followed=followed_by(row, once=once)), reason="FOLLOWED")
 
     apply(services, row, decide)
-
-
-def _parents_of(services: Services, row: Job) -> list[Parent]:
-    if row.definition is None or not row.definition.depends_on:
-        return []
-    ids = [one.job_id for one in row.definition.depends_on]
-    rows = services.jobs.get_rows(ids)
-    return [parent_of(rows[one]) for one in ids if one in rows]
 
 
 def _each(parallel: int, do: Callable[[T], object], things: Sequence[T]) -> None:

@@ -19,7 +19,7 @@ from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.path import PathKind, call_seconds, path_of
 from functions.domain.step import step_of
 from functions.usecases import circuits, concurrency, graph
-from functions.usecases.gates import Gates
+from functions.usecases.admission import Admission
 from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.upstream_values import payload_of
@@ -54,16 +54,16 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
 
 
 def _handle(executor: Executor, job: Job, hint: Hint) -> Handled:
-    gates = Gates(executor, hint)
+    admission = Admission(executor, hint)
     decision: Applied | Drop | Wait | Resend | Expired | Overdue = Drop("EARLY")
     for _ in range(_LOOKS):
-        decision = apply(executor, job, gates.decide)
+        decision = apply(executor, job, admission.decide)
         if not isinstance(decision, Wait):
             break
         executor.clock.sleep(decision.seconds)
     if isinstance(decision, Applied):
         send(executor, decision.job, decision.write.hints)
-    gates.settle(decision)
+    admission.settle(decision)
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")

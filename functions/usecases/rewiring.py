@@ -15,8 +15,8 @@ from functions.domain.definition import Definition
 from functions.domain.errors import InvalidFieldError
 from functions.domain.job import Job
 from functions.domain.rewiring import parents_added, parents_removed
-from functions.domain.upstream import Parent, parent_of
-from functions.usecases.dependencies import followed_parents, must_exist, runs_once
+from functions.domain.upstream import Parent
+from functions.usecases.dependencies import followed_parents, must_exist, runs_once_now
 from functions.usecases.services import Services
 
 MAX_ANCESTORS = 5_000
@@ -83,10 +83,7 @@ def rewired_edges(services: Services, before: Job, after: Job) -> None:
 
 def _once(services: Services, job: Job, definition: Definition) -> bool | None:
     """Whether the job, which others follow, runs but once by itself; None for one that nobody follows."""
-    if job.followed is None:
-        return None
-    rows = services.jobs.get_rows([one.job_id for one in definition.depends_on])
-    return runs_once(definition, map(parent_of, rows.values()))
+    return None if job.followed is None else runs_once_now(services, definition)
 
 
 def _refuse_cycle(services: Services, job: Job, name: str, added: Sequence[str]) -> None:

@@ -113,6 +113,7 @@ def test_a_change_whose_answer_was_lost_succeeds_although_the_graph_changed_sinc
 
 
 def test_a_change_that_lost_its_answer_and_was_overwritten_shows_its_marks(jobs, graphs, faults):
+    """Where the SDK's token of the call is not known any more; else it is answered as the first time."""
     read = jobs.create(make_job())
 
     def pause() -> None:

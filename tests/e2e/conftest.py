@@ -30,7 +30,7 @@ BESIDE = (
     "test_outages",
     "test_grants",
     "test_state_machine",
-    "test_gates",
+    "test_limits",
     "test_events",
     "test_retries",
     "test_approvals",

@@ -18,8 +18,8 @@ from functions.domain.run import ActiveRun, RunState
 from tests.e2e.letters import Letters
 from tests.e2e.mutants import OUTPUTS
 from tests.e2e.people import People
-from tests.e2e.smoke_gates import GATE_CHECKS
 from tests.e2e.smoke_graphs import GRAPH_CHECKS
+from tests.e2e.smoke_limits import LIMIT_CHECKS
 from tests.e2e.smoke_work import WORK_CHECKS, reports_progress
 from tests.e2e.stack import Api, Aws, Stack, job_body, once, unique, until
 from tests.e2e.subscriber import Subscriber
@@ -440,7 +440,7 @@ Check = Callable[[Smoke], None]
 CHECKS: dict[str, dict[str, Check]] = {
     "poll": WORK_CHECKS,
     "jobs": {"ReportProgress": reports_progress},
-    "api": GATE_CHECKS["api"]
+    "api": LIMIT_CHECKS["api"]
     | GRAPH_CHECKS["api"]
     | {
         "ReadJob": Smoke.reads,
@@ -464,7 +464,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "DisarmSchedules": Smoke.disarms_a_schedule,
         "StopAttempts": Smoke.stops_the_machine,
     },
-    "executor": GATE_CHECKS["executor"]
+    "executor": LIMIT_CHECKS["executor"]
     | GRAPH_CHECKS["executor"]
     | {
         "ReadJob": Smoke.runs_a_handler,
@@ -481,7 +481,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "ReadSecrets": Smoke.runs_http_with_a_secret,
         "StartAttempts": Smoke.runs_in_the_machine,
     },
-    "steps": GATE_CHECKS["steps"]
+    "steps": LIMIT_CHECKS["steps"]
     | {
         "ReadJob": Smoke.runs_in_the_machine,
         "ChangeJob": Smoke.runs_in_the_machine,
@@ -495,7 +495,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "ReadWebhookSecret": Smoke.runs_http_in_the_machine,
         "ReadSecrets": Smoke.runs_http_with_a_secret_in_the_machine,
     },
-    "sweep": GATE_CHECKS["sweep"]
+    "sweep": LIMIT_CHECKS["sweep"]
     | {
         "FindAttention": Smoke.wakes_a_lost_job,
         "ReadJob": Smoke.wakes_a_lost_job,

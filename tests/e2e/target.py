@@ -51,6 +51,11 @@ class Endpoint:
         with self._lock:
             return [call for call in self._calls if call.headers.get("gnomon-job-id") == job_id]
 
+    def callers(self) -> set[str]:
+        """Ids of the jobs of which something arrived."""
+        with self._lock:
+            return {call.headers.get("gnomon-job-id", "") for call in self._calls}
+
     def _respond(self, exchange: Exchange) -> None:
         at, received = time.time(), exchange.receiver.requests
         job = exchange.headers.get("Gnomon-Job-Id", "")

@@ -9,6 +9,7 @@ import pytest
 
 from functions.adapters import dynamodb_keys
 from functions.adapters.dynamodb_circuits import DynamoDbCircuits
+from functions.adapters.dynamodb_graph import DynamoDbDependents, DynamoDbGraphs
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_slots import DynamoDbSlots
@@ -38,6 +39,8 @@ def driver_over(aws: Aws) -> Driver:
         history=DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=30),
         circuits=DynamoDbCircuits(aws.dynamodb, aws.coordination_table),
         slots=DynamoDbSlots(aws.dynamodb, aws.coordination_table),
+        dependents=DynamoDbDependents(aws.dynamodb, aws.coordination_table),
+        graphs=DynamoDbGraphs(aws.dynamodb, aws.coordination_table),
     )
 
 

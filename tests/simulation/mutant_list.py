@@ -740,28 +740,28 @@ MUTANTS: list[Mutant] = [
         "circuit from a cache",
         "a circuit is read once a process",
         (
-            "usecases/gates.py",
+            "usecases/admission.py",
             "circuit = executor.circuits.get(target_key(definition.target))",
             "key = target_key(definition.target)\n"
             "            circuit = _CACHE.setdefault(key, executor.circuits.get(key))",
         ),
-        ("usecases/gates.py", "\n\nclass Gates:", "\n_CACHE: dict[str, Circuit] = {}\n\n\nclass Gates:"),
+        ("usecases/admission.py", "\n\nclass Admission:", "\n_CACHE: dict[str, Circuit] = {}\n\n\nclass Admission:"),
     ),
     m(
         "defer_after_claim",
         "a start is claimed before its circuit is asked",
         (
-            "usecases/gates.py",
+            "usecases/admission.py",
             "            if circuit.state(now) is CircuitState.OPEN:\n",
             "            if circuit is None:\n",
         ),
         (
-            "usecases/gates.py",
+            "usecases/admission.py",
             "            if isinstance(probe, Circuit):\n",
             "            if isinstance(probe, Circuit) and probe.state(now) is CircuitState.HALF_OPEN:\n",
         ),
         (
-            "usecases/gates.py",
+            "usecases/admission.py",
             "            self._probe = probe\n",
             "            self._probe = probe if not isinstance(probe, Circuit) else None\n",
         ),
@@ -843,7 +843,7 @@ MUTANTS: list[Mutant] = [
         "what was renewed is given back",
         "a loser gives back a slot on which the winner has started",
         (
-            "usecases/gates.py",
+            "usecases/admission.py",
             "            if unused or (not started and (applied is not None or name in self._anew)):\n",
             "            if unused or not started:\n",
         ),
@@ -995,7 +995,7 @@ MUTANTS: list[Mutant] = [
     m(
         "called once more",
         "the state that calls the target does not look whether it was called",
-        ("usecases/steps.py", "    if recorded is not None:\n        return recorded\n    left", "    left"),
+        ("usecases/steps.py", "    if recorded is not None:\n        return recorded\n    if gate", "    if gate"),
         by="tests/unit/test_steps.py",
     ),
     m(

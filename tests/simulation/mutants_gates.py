@@ -28,13 +28,13 @@ GATE_MUTANTS: list[Mutant] = [
     m(
         "retries never ask",
         "a forced retry of what nobody approved passes the gate",
-        (APPROVAL, "policy if run.attempt == 0 or run.forced else None", "policy if run.attempt == 0 else None"),
+        (APPROVAL, "run.attempt == 0 or run.forced or run.at_gate", "run.attempt == 0 or run.at_gate"),
         by=GATES,
     ),
     m(
         "a retry at its gate is let through",
         "only first attempts wait at a gate",
-        (APPROVAL, " or run.verdict is not None or run.at_gate:\n", " or run.verdict is not None:\n"),
+        (APPROVAL, " or run.forced or run.at_gate else None", " or run.forced else None"),
         by=GATES,
     ),
     m(

@@ -198,7 +198,7 @@ def test_what_was_taken_of_a_parent_that_stays_is_kept(api: Api) -> None:
     api.world.jobs.rows[job_id] = replace(row, upstream=up, runs=MappingProxyType({slot_id(NOW): run}))
     assert patched(api, job_id, third, second).status == 200
     row = api.world.jobs.rows[job_id]
-    assert row.upstream == Upstream(marks=(0, 7), look_at=NOW, since=NOW - 5, blocked_by=1)
+    assert row.upstream == Upstream(marks=(0, 7), look_at=NOW, since=NOW, blocked_by=1)
     assert row.runs[slot_id(NOW)].took == (0, 7)
     assert {parent for parent, children in api.world.dependents.edges.items() if children} == {second, third}
     assert patched(api, job_id, schedule={"type": "interval", "everySeconds": 60}).status == 200

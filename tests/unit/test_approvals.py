@@ -128,7 +128,7 @@ class TestWaiting:
         assert driver.row(job.id).status is JobStatus.CANCELLED
 
     @pytest.mark.parametrize("changes", [{"concurrencyKey": "k", "maxConcurrency": 1}, {"circuitBreaker": {}}])
-    def test_it_is_asked_before_other_gates(self, changes: dict[str, Any]) -> None:
+    def test_it_is_asked_before_circuits_and_limits(self, changes: dict[str, Any]) -> None:
         driver = Driver()
         job = waiting(driver, **changes)
         assert job.runs[SLOT].at_gate

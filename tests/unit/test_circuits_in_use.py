@@ -311,7 +311,7 @@ def test_ten_thousand_wait_and_look_ever_more_rarely_and_come_back_without_a_sta
 
 class Waiting:
     """Many runs of one target in virtual time, over the rules that the executor uses: each look is a read of the row,
-    as `Gates` and `report` do it. The use cases themselves would need minutes for so many."""
+    as `Admission` and `report` do it. The use cases themselves would need minutes for so many."""
 
     def __init__(self, count: int, *, down_until: float) -> None:
         self.policy = CircuitPolicy.read(BREAKER)

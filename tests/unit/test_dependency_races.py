@@ -2,40 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 from functions.domain.errors import InvalidFieldError
 from functions.domain.job import Job
-from functions.usecases.jobs import JobDraft, change_job
-from functions.usecases.services import Services
-from tests.driver import SCHEDULER, Driver
-from tests.factories import make_document
-from tests.turns import Turns
-
-
-def giving(child: str, *parents: str) -> Callable[[Services], Job]:
-    """The request that gives `child` these parents."""
-    document = make_document(name=child[:4], schedule=None, dependsOn=[{"jobId": one} for one in parents])
-    draft = JobDraft(document=document, payload="{}")
-    return lambda services: change_job(services, SCHEDULER, child, change=lambda _: draft)
-
-
-def interleaved(
-    begin: Callable[[], tuple[Driver, Callable[[Services], Any], Callable[[Services], Any]]],
-) -> Iterator[tuple[Driver, list[Any]]]:
-    """Each way to stop two requests once each."""
-    first_stops_at = second_stops_at = 1
-    while True:
-        driver, first, second = begin()
-        turns = Turns(first_stops_at=first_stops_at, second_stops_at=second_stops_at)
-        yield driver, turns.run(first, second, driver.services)
-        if turns.counts[1] >= second_stops_at:
-            second_stops_at += 1
-        elif turns.counts[0] >= first_stops_at:
-            first_stops_at, second_stops_at = first_stops_at + 1, 1
-        else:
-            break
+from tests.driver import Driver
+from tests.turns import Race, giving, interleaved
 
 
 def parents_of(driver: Driver, job_id: str) -> list[str]:
@@ -43,7 +13,7 @@ def parents_of(driver: Driver, job_id: str) -> list[str]:
 
 
 def test_two_changes_that_would_close_a_cycle_together_end_with_one_refused() -> None:
-    def begin() -> tuple[Driver, Callable[[Services], Any], Callable[[Services], Any]]:
+    def begin() -> Race:
         driver = Driver()
         a, b = driver.create().id, driver.create().id
         return driver, giving(a, b), giving(b, a)
@@ -64,7 +34,7 @@ def test_two_changes_that_would_close_a_cycle_together_end_with_one_refused() ->
 
 
 def test_a_cycle_of_three_is_closed_by_no_order_of_two_changes() -> None:
-    def begin() -> tuple[Driver, Callable[[Services], Any], Callable[[Services], Any]]:
+    def begin() -> Race:
         driver = Driver()
         a, b = driver.create().id, driver.create().id
         c = driver.create(schedule=None, dependsOn=[{"jobId": b}]).id
@@ -75,7 +45,7 @@ def test_a_cycle_of_three_is_closed_by_no_order_of_two_changes() -> None:
 
 
 def test_a_parent_that_is_taken_away_and_given_back_at_once_keeps_its_edge() -> None:
-    def begin() -> tuple[Driver, Callable[[Services], Any], Callable[[Services], Any]]:
+    def begin() -> Race:
         driver = Driver()
         a, b = driver.create().id, driver.create().id
         child = driver.create(schedule=None, dependsOn=[{"jobId": a}, {"jobId": b}]).id
@@ -89,7 +59,7 @@ def test_a_parent_that_is_taken_away_and_given_back_at_once_keeps_its_edge() -> 
 
 
 def test_changes_of_other_jobs_at_once_are_both_made() -> None:
-    def begin() -> tuple[Driver, Callable[[Services], Any], Callable[[Services], Any]]:
+    def begin() -> Race:
         driver = Driver()
         top, a, b = driver.create().id, driver.create().id, driver.create().id
         return driver, giving(a, top), giving(b, top)

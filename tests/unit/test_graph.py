@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from functions.domain.hint import LOOK_SLOT, Hint
+from functions.domain.job import Job
 from functions.usecases.actions import (
     cancel_execution,
     cancel_job,
@@ -17,6 +18,7 @@ from functions.usecases.actions import (
     pause_job,
     resume_job,
 )
+from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW
 from tests.graphs import DAY, Graph
@@ -240,7 +242,7 @@ def test_any_of_many_parents_is_looked_at_for_each() -> None:
     """More parents than are read at once: the one that blocks says nothing of the others."""
     graph = Graph()
     for number in range(12):
-        graph.job(f"p{number}", schedule=at(DAY) if number == 0 else at(60 + number))
+        graph.job(f"p{number}", schedule=at(DAY) if number == 6 else at(60 + number))
     graph.job("any", *(f"p{number}" for number in range(12)), join="any")
     graph.run(200)
     assert graph.calls["any"] == 1
@@ -438,3 +440,23 @@ def test_an_end_that_comes_while_another_is_told_is_told_as_well() -> None:
     graph.run(70)
     assert graph.row("a").followed.ends == 2
     assert graph.outcomes("any") == [COMPLETED]
+
+
+def test_what_counts_no_more_is_no_reason_for_what_is_added() -> None:
+    """Under join any, after a run: the parent that stays was enough, whatever became of it."""
+    graph = Graph()
+    graph.job("a")
+    graph.job("gone", enabled=False)
+    graph.job("b", "a", "gone", join="any")
+    graph.job("new")
+    graph.run()
+    assert graph.outcomes("b") == [COMPLETED]
+    edges = [{"jobId": graph.ids["a"]}, {"jobId": graph.ids["new"]}]
+
+    def change(row: Job) -> JobDraft:
+        return JobDraft(document={**row.defined.document, "dependsOn": edges}, payload="{}")
+
+    change_job(graph.driver.services, SCHEDULER, graph.ids["b"], change=change)
+    graph.run()
+    assert graph.outcomes("b") == [COMPLETED, COMPLETED]
+    assert graph.at_rest("a", "b")

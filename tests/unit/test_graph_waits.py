@@ -408,6 +408,20 @@ def test_a_job_that_is_over_while_it_is_told_is_told_as_that() -> None:
     assert graph.at_rest("b", "c")
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_many_parents_are_read_now_and_then(order: int) -> None:
+    """In whatever order they end: each end asks the one that blocked before."""
+    graph = Graph()
+    names = [f"p{number}" for number in range(200)]
+    for place, name in enumerate(names[::order]):
+        graph.job(name, schedule=at(60 + place))
+    graph.job("child", *names)
+    graph.world.jobs.calls.clear()
+    graph.run(300)
+    assert graph.runs("child") == 1
+    assert graph.world.jobs.calls.count("get_rows") < 20
+
+
 def test_one_dependent_that_fails_hinders_no_other_and_is_told_again() -> None:
     graph = Graph()
     graph.job("a")

@@ -27,7 +27,7 @@ from functions.usecases.writing import Applied
 LIMITED = "CONCURRENCY_LIMIT"
 
 
-class Gates:
+class Admission:
     """One hint's way through them. `decide` decides about a row; `settle` gives back what was not needed."""
 
     def __init__(self, executor: Executor, hint: Hint) -> None:

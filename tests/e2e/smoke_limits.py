@@ -119,7 +119,7 @@ def tells_a_circuit_in_the_machine(smoke: Smoke) -> None:
 
 Check = Callable[["Smoke"], None]
 
-GATE_CHECKS: dict[str, dict[str, Check]] = {
+LIMIT_CHECKS: dict[str, dict[str, Check]] = {
     "api": {"FindWaiting": hands_its_slot_on_when_cancelled},
     "executor": {
         "ReadSlots": runs_under_a_limit,
