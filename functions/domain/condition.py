@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 
-from functions.domain.expression import ExpressionError, check, value_of
-
-__all__ = ["check", "holds"]
+from functions.domain.expression import ExpressionError, value_of
 
 
 def holds(expression: str, result: str | None) -> bool:
