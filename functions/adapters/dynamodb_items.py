@@ -136,6 +136,7 @@ _UPSTREAM_FIELDS = (
     Field("look_at", "at", INT),
     Field("since", "t", INT),
     Field("blocked_by", "b", INT),
+    Field("seen", "s", INTS, ()),
 )
 _FOLLOWED_FIELDS = (
     Field("ends", "n", INT, REQUIRED),

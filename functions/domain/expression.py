@@ -33,16 +33,18 @@ class ExpressionError(ValueError):
 
 
 class Effort:
-    """The steps that are left for one evaluation, or for several together."""
+    """The steps that are left for one evaluation, or for several together; `within` those that others leave."""
 
-    def __init__(self, steps: int = STEPS) -> None:
-        self._left = steps
+    def __init__(self, steps: int = STEPS, within: Effort | None = None) -> None:
+        self._left, self._within = steps, within
 
     def spend(self, steps: int) -> None:
         """Raises ExpressionError where no more are left."""
         self._left -= steps
         if self._left < 0:
             raise ExpressionError("it takes too much work")
+        if self._within is not None:
+            self._within.spend(steps)
 
 
 def check(expression: str, field: str) -> None:

@@ -60,6 +60,8 @@ class Upstream:
     """Since when it has waited in this round; None while it waits for a first parent to begin one."""
     blocked_by: int | None = None
     """Index of the dependency that was not met when somebody looked last."""
+    seen: tuple[int, ...] = ()
+    """With join `any`, of each dependency the end up to which none of this round met it; () for not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

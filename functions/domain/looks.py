@@ -35,7 +35,7 @@ def decide_look(job: Job, parents: Sequence[Parent], ends: Ends, *, now: float) 
             return _wait(job, up, found, since, until, instant)
         found = timed_out(up, parents, until)
     if isinstance(found, Settled):
-        return _write(job, replace(up, look_at=None, since=None, blocked_by=None), instant, "SETTLED")
+        return _write(job, replace(up, look_at=None, since=None, blocked_by=None, seen=()), instant, "SETTLED")
     return _make(job, up, found, now=instant)
 
 
@@ -60,9 +60,10 @@ def _wait(job: Job, up: Upstream, found: Blocked, since: int | None, until: int 
     look_at = now + (LOOK_SOON if found.soon else LOOK_EVERY)
     if until is not None:
         look_at = min(look_at, until)
-    if up.look_at is not None and now < up.look_at <= look_at and (up.blocked_by, up.since) == (found.by, since):
+    waiting = replace(up, since=since, blocked_by=found.by, seen=up.seen if found.seen is None else found.seen)
+    if up.look_at is not None and now < up.look_at <= look_at and waiting == up:
         return Drop("BLOCKED")
-    return _write(job, replace(up, look_at=look_at, since=since, blocked_by=found.by), now, "BLOCKED")
+    return _write(job, replace(waiting, look_at=look_at), now, "BLOCKED")
 
 
 def _write(job: Job, up: Upstream, now: int, reason: str) -> Write | Drop:
@@ -98,7 +99,7 @@ def _make(job: Job, up: Upstream, found: Round, *, now: int) -> Write:
         run = replace(run, due_at=now, verdict=verdict, verdict_for=found.reason, manual=True)
     row = replace(
         with_run(job, slot, run),
-        upstream=replace(up, marks=found.marks, look_at=now, since=None, blocked_by=None),
+        upstream=replace(up, marks=found.marks, look_at=now, since=None, blocked_by=None, seen=()),
         wakes=0,
     )
     row = replace(row, attention_at=attention_no_later(row, now))

@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from functions.domain.dependence import Join
 from functions.domain.job import Upstream
 from functions.domain.run import LastRun
-from functions.domain.upstream import ABSORBED, GONE, TIMED_OUT, Ends, Parent, is_done_with
+from functions.domain.upstream import ABSORBED, CONDITION_FALSE, GONE, TIMED_OUT, Ends, Parent, is_done_with
 
 ENDS_LOOKED_AT = 100
 """Ends of one parent that join `any` looks at, the newest: of those before none met the condition then."""
+SEEN_AT = 10
+"""Ends that a look of join `any` reads in vain before the row says so: a write is dearer than some reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Blocked:
     """When the round began that is not complete."""
     soon: bool = False
     """Nobody tells when the wait is over."""
+    seen: tuple[int, ...] | None = None
+    """Of each parent, the end up to which join `any` need not look again; None for no more than is known."""
 
 
 class Settled:
@@ -148,21 +152,31 @@ def _instant(up: Upstream, taken: Iterable[LastRun]) -> int:
 
 def _of_any(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
     """The first new end that meets its condition. Then parents that run once have had their turn, all of them."""
-    reasons: dict[int, str] = {}
+    new = [index for index, (parent, mark) in enumerate(zip(parents, up.marks, strict=True)) if parent.ends > mark]
+    if not new:
+        return _nothing_new(up, parents) or _any_of_the_latest(up, parents, ends)
     began: list[int] = []
-    for index, (parent, mark) in enumerate(zip(parents, up.marks, strict=True)):
-        for number in range(max(mark, parent.ends - ENDS_LOOKED_AT) + 1, parent.ends + 1):
+    for index in new:
+        parent, seen = parents[index], up.seen[index] if up.seen else 0
+        for number in range(max(up.marks[index], seen, parent.ends - ENDS_LOOKED_AT) + 1, parent.ends + 1):
             end = ends.of(index, number)
             if end is None:
                 continue
-            reason = ends.unmet(index, end)
-            if reason is None:
+            if ends.unmet(index, end) is None:
                 return _first(up, parents, index, number, end)
-            reasons[index] = reason
             began.append(end.ended_at)
+<<<<<<< HEAD
+    for index, parent in enumerate(parents):
+        if index not in new and not _is_over(parent, up.marks[index]):
+            read = tuple(one.ends for one in parents) if len(began) > SEEN_AT else None
+            return Blocked(index, min(began, default=None), parent.again, read)
+    last = parents[new[0]].last
+    return _round(up, parents, None if last is None else ends.unmet(new[0], last) or CONDITION_FALSE)
+=======
     if not reasons:
         return _nothing_new(up, parents) or _any_of_the_latest(up, parents, ends)
     return _blocked(up, parents, [*reasons], min(began)) or _round(up, parents, min(reasons.items())[1])
+>>>>>>> main
 
 
 def _any_of_the_latest(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Round:

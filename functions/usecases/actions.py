@@ -7,6 +7,7 @@ from typing import Any
 
 from functions.domain.caller import Caller
 from functions.domain.commands import (
+    can_be_cancelled,
     decide_cancel,
     decide_execute,
     decide_gap_written,
@@ -148,13 +149,17 @@ def delete_job(services: Services, caller: Caller, job_id: str, *, if_match: int
 def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | None, *, deleted: bool) -> Job:
     """History says CANCELLED of each run first; a run that history knows to have ended otherwise ends so (V4)."""
     job = _changeable(services, caller, job_id, if_match)
+    marks: set[str] = set()
     for _ in range(TRIES):
         if has_lean_run(job):
             job = revoke(services, job, check=lambda row: must_change(caller, row, if_match))
         now, mark = services.clock.now(), services.new_write_id()
+        marks.add(mark)
         job, settled = _cancel_runs(services, job, now=now, mark=mark)
         if not settled:
             continue
+        if not deleted and not can_be_cancelled(job) and _ended_by(services, job, marks):
+            return job  # somebody else had the row follow what this request put into history
         seen = job.seq
 
         def decide(row: Job, mark: str, seen: int = seen, now: float = now) -> Any:
@@ -177,6 +182,13 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
         cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
         return cleared.job if isinstance(cleared, Applied) else decided.job
     raise UnavailableError("The job changed while it was being cancelled: try again.")
+
+
+def _ended_by(services: Services, job: Job, marks: set[str]) -> bool:
+    """Whether the last run was ended by the history row with one of these marks."""
+    last = job.last_run
+    stored = None if last is None else services.history.get(job.id, last.slot_id, last.attempt)
+    return stored is not None and stored.status is ExecutionStatus.CANCELLED and stored.write_id in marks
 
 
 def _cancel_runs(services: Services, job: Job, *, now: float, mark: str) -> tuple[Job, bool]:

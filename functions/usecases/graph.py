@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from functions.domain.condition import holds
+from functions.domain.condition import LOOK_STEPS, holds
 from functions.domain.decision import Drop, Write
 from functions.domain.dependence import Join
 from functions.domain.errors import CorruptDefinitionError, GnomonError
+from functions.domain.expression import Effort
 from functions.domain.following import Telling, all_told, telling, telling_goes_on
 from functions.domain.job import Job
 from functions.domain.looks import decide_look, look_later, may_not_look
@@ -151,7 +152,7 @@ def _blocked_as_before(executor: Executor, row: Job, now: float) -> bool:
 
 
 def _ends(executor: Executor, job: Job, parents: Sequence[Parent]) -> Ends:
-    dependencies = job.defined.depends_on
+    dependencies, effort = job.defined.depends_on, Effort(LOOK_STEPS)
 
     def of(index: int, number: int) -> LastRun | None:
         parent = parents[index]
@@ -159,7 +160,7 @@ def _ends(executor: Executor, job: Job, parents: Sequence[Parent]) -> Ends:
 
     def why_unmet(index: int, end: LastRun) -> str | None:
         dependency = dependencies[index]
-        return unmet(dependency, end, lambda when: holds(when, result_of(executor, dependency.job_id, end)))
+        return unmet(dependency, end, lambda when: holds(when, result_of(executor, dependency.job_id, end), effort))
 
     return Ends(of=of, unmet=why_unmet)
 

@@ -34,6 +34,7 @@ BESIDE = (
     "test_events",
     "test_retries",
     "test_approvals",
+    "test_dependencies",
     "test_results",
 )
 """They mostly wait and disturb nobody: they run side by side, before the others. The dead letters have one reader."""
