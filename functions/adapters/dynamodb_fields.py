@@ -16,11 +16,15 @@ REQUIRED = object()
 
 
 class Kind(NamedTuple):
+    """How one kind of value is written, and read; `read` raises KeyError, TypeError or ValueError for what is none."""
+
     write: Callable[[Any], dict[str, Any]]
     read: Callable[[Mapping[str, Any]], Any]
 
 
 class Field(NamedTuple):
+    """A field of the domain (`name`) and the attribute that has it; one that equals `default` is absent."""
+
     name: str
     attribute: str
     kind: Kind
@@ -63,6 +67,7 @@ def write_fields(value: Any, fields: Sequence[Field]) -> dict[str, Any]:
 
 
 def read_fields(item: Item, fields: Sequence[Field]) -> dict[str, Any]:
+    """Values by field; raises KeyError for a required one that is absent, and what the kinds raise."""
     values = {}
     for field in fields:
         if field.attribute in item:

@@ -11,10 +11,10 @@ import json
 from dataclasses import replace
 from types import MappingProxyType
 
+from functions.domain.approval_policy import ApprovalPolicy, OnTimeout
 from functions.domain.caller import Caller, Role
 from functions.domain.decision import Due, Write, attention_no_later, with_attention, with_run
 from functions.domain.definition import Definition
-from functions.domain.dependence import ApprovalPolicy, OnTimeout
 from functions.domain.errors import ConflictError
 from functions.domain.ids import run_id
 from functions.domain.instants import rfc3339

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 
-from functions.domain.expression import Effort, ExpressionError, check, value_of
-
-__all__ = ["LOOK_STEPS", "check", "holds"]
+from functions.domain.expression import Effort, ExpressionError, value_of
 
 LOOK_STEPS = 5_000_000
 """Steps that all conditions of one look at a job's parents may take together: some seconds."""

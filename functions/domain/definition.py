@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from functions.domain.approval_policy import ApprovalPolicy
 from functions.domain.circuit import CircuitPolicy
-from functions.domain.dependence import UPSTREAM_TIMEOUT, ApprovalPolicy, Dependency, Join, UpstreamFailure
+from functions.domain.dependence import UPSTREAM_TIMEOUT, Dependency, Join, UpstreamFailure
 from functions.domain.errors import CorruptDefinitionError, InvalidFieldError
 from functions.domain.job_type import TypeConfig
 from functions.domain.retry import RetryPolicy

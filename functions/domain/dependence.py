@@ -1,4 +1,4 @@
-"""What a job says of the jobs it depends on, and of who has to approve its runs: the words of its definition."""
+"""What a job says of the jobs it depends on: the words of its definition, and what is refused of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from functions.domain.condition import check
 from functions.domain.errors import InvalidFieldError
+from functions.domain.expression import check
 
 MAX_PARENTS = 1_000
 """Dependencies of one job."""
@@ -38,13 +38,6 @@ class UpstreamFailure(enum.StrEnum):
     RUN = "run"
 
 
-class OnTimeout(enum.StrEnum):
-    """What an approval gate does when nobody has decided in time."""
-
-    REJECT = "reject"
-    APPROVE = "approve"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
     job_id: str
@@ -56,30 +49,6 @@ class Dependency:
     def read(cls, document: Mapping[str, Any]) -> Dependency:
         """Raises KeyError, ValueError or TypeError for what cannot be read."""
         return cls(job_id=str(document["jobId"]), on=On(document.get("on", "success")), when=document.get("when"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalPolicy:
-    """Who lets a run pass, and what happens where nobody does."""
-
-    role: str
-    approvers: tuple[str, ...] = ()
-    """Ids of callers, one of whom it must be; () for anybody with the role."""
-    timeout_seconds: int
-    on_timeout: OnTimeout = OnTimeout.REJECT
-    four_eyes: bool = True
-    """Whoever created the job, or changed it last, does not approve its runs."""
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> ApprovalPolicy:
-        """Raises KeyError, ValueError or TypeError for what cannot be read."""
-        return cls(
-            role=str(document["role"]),
-            approvers=tuple(document.get("approvers", ())),
-            timeout_seconds=int(document["timeoutSeconds"]),
-            on_timeout=OnTimeout(document.get("onTimeout", "reject")),
-            four_eyes=bool(document.get("fourEyes", True)),
-        )
 
 
 _ONLY_WITH_PARENTS = ("join", "onUpstreamFailure", "upstreamTimeoutSeconds")

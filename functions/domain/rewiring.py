@@ -18,6 +18,7 @@ def parents_added(job: Job, definition: Definition) -> list[str]:
 
 
 def parents_removed(before: Job, definition: Definition) -> list[str]:
+    """Ids of those that the definition names no more."""
     kept = {one.job_id for one in definition.depends_on}
     return [one for one in _marks(before) if one not in kept]
 

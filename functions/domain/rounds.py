@@ -52,6 +52,8 @@ Found = Round | Blocked | Settled
 
 
 def next_round(join: Join, up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
+    """The next ends that the job takes, what it waits for, or that nothing will come; `parents` in the order of
+    `dependsOn`, one at least. The rules are those of docs/workflows.md, "Dependencies"."""
     if join is Join.ANY and len(parents) > 1:
         return _of_any(up, parents, ends)
     # Absorbed when the join was another: taken up to now.

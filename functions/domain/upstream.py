@@ -63,6 +63,7 @@ NO_PARENTS: Mapping[str, Parent] = MappingProxyType({})
 
 
 def parent_of(row: Job | None) -> Parent:
+    """What the row says; of none, or one that is gone, that nothing will come of it."""
     if row is None:
         return Parent()
     ends = 0 if row.followed is None else row.followed.ends

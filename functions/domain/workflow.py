@@ -194,6 +194,7 @@ def members_of(jobs: Sequence[tuple[str, str]], rows: Mapping[str, Job]) -> tupl
 
 
 def edges_of(members: Sequence[Member]) -> tuple[Edge, ...]:
+    """All dependencies of these jobs, those on jobs outside included."""
     names = {member.job_id: member.name for member in members}
     return tuple(
         Edge(
@@ -246,6 +247,7 @@ def blockers_of(member: Member, rows: Mapping[str, Job], names: Mapping[str, str
 
 
 def status_of(members: Sequence[Member], rows: Mapping[str, Job], *, now: float) -> WorkflowStatus:
+    """`rows` by id: those of the jobs, and of jobs outside that they wait for; what is not there is not waited for."""
     statuses = {member.status for member in members}
     if any(_is_going_on(member, rows, now) for member in members):
         return WorkflowStatus.RUNNING

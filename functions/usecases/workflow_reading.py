@@ -75,6 +75,7 @@ def rows_of(services: Services, workflow: Workflow) -> dict[str, Job]:
 
 
 def seen_of(services: Services, workflow: Workflow, rows: Mapping[str, Job]) -> Seen:
+    """The workflow of these rows; what blocks from outside is read, as far as one request does."""
     members = members_of(workflow.jobs, rows)
     outsiders = [
         dependency.job_id for member in members for _, dependency in member.blocking() if dependency.job_id not in rows
