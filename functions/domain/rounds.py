@@ -165,18 +165,11 @@ def _of_any(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
             if ends.unmet(index, end) is None:
                 return _first(up, parents, index, number, end)
             began.append(end.ended_at)
-<<<<<<< HEAD
-    for index, parent in enumerate(parents):
-        if index not in new and not _is_over(parent, up.marks[index]):
-            read = tuple(one.ends for one in parents) if len(began) > SEEN_AT else None
-            return Blocked(index, min(began, default=None), parent.again, read)
+    blocked = _blocked(up, parents, new, min(began, default=None))
+    if blocked is not None:
+        return replace(blocked, seen=tuple(one.ends for one in parents)) if len(began) > SEEN_AT else blocked
     last = parents[new[0]].last
     return _round(up, parents, None if last is None else ends.unmet(new[0], last) or CONDITION_FALSE)
-=======
-    if not reasons:
-        return _nothing_new(up, parents) or _any_of_the_latest(up, parents, ends)
-    return _blocked(up, parents, [*reasons], min(began)) or _round(up, parents, min(reasons.items())[1])
->>>>>>> main
 
 
 def _any_of_the_latest(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Round:

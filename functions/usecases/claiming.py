@@ -202,12 +202,7 @@ def _claim_one(
 def _with_payload(polls: Polls, job: Job, key: ExecutionKey, hints: tuple[Due, ...]) -> Claimed | None:
     """The claim; None where there is no payload to give, or not any more: then the attempt has failed.
 
-    <<<<<<< HEAD
-        Nor is there one that was changed since the claim, whose answer was lost, and is not what was approved: then the
-        lease ends.
-    =======
-        Nor is one given that was changed since the claim and is not what was approved: the lease ends.
-    >>>>>>> main
+    Nor is one given that was changed since the claim and is not what was approved: the lease ends.
     """
     if gate_before(job.defined, job.runs[key.slot_id]) is not None:
         return None

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from functions.domain.condition import holds
+from functions.domain.errors import ConflictError
+from functions.domain.execution import Execution
+from functions.domain.expression import Effort
 from functions.domain.job import JobStatus
+from functions.usecases import graph as graph_usecase
+from functions.usecases.actions import cancel_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import SCHEDULER, Driver
-from tests.unit.test_approvals import approve, waiting
+from tests.factories import NOW
+from tests.graphs import Graph
+from tests.unit.test_approvals import approve, reject, waiting
 
 
 def test_the_state_machine_calls_no_target_but_the_approved_one() -> None:
@@ -26,3 +38,69 @@ def test_the_state_machine_calls_no_target_but_the_approved_one() -> None:
     driver.run(60)
     assert [call.payload for call in driver.world.targets.calls] == ['{"changed":true}']
     assert driver.row(job.id).status is JobStatus.COMPLETED
+
+
+def test_of_a_cancel_and_a_rejection_at_once_one_is_told_that_it_was_done() -> None:
+    """The rejection finds what the cancel has put into history, and lets the row follow it before the cancel does."""
+    driver = Driver()
+    job = waiting(driver)
+    record, refused = driver.world.history.record, []
+
+    def then_reject(execution: Execution) -> Execution:
+        stored = record(execution)
+        driver.world.history.record = record  # type: ignore[method-assign]
+        with pytest.raises(ConflictError) as problem:
+            reject(driver, job)
+        refused.append(problem.value)
+        return stored
+
+    driver.world.history.record = then_reject  # type: ignore[method-assign]
+    assert cancel_job(driver.services, SCHEDULER, job.id).status is JobStatus.CANCELLED
+    assert refused
+    with pytest.raises(ConflictError):
+        cancel_job(driver.services, SCHEDULER, job.id)
+
+
+def test_the_conditions_of_one_look_share_what_a_function_has_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand that are dear, each within its own bound, would take minutes; the look would be repeated for ever."""
+    look = Effort(150_000)
+    dear = "[@,@][].[@,@][].[@,@][] && `1`"
+    found = [holds(dear, json.dumps(list(range(900))), look) for _ in range(40)]
+    assert found[0]
+    assert not found[-1]
+    monkeypatch.setattr(graph_usecase, "LOOK_STEPS", 5)
+    graph = Graph()
+    parents = [f"p{index}" for index in range(8)]
+    for parent in parents:
+        graph.results[parent] = '{"rows": 1}'
+        graph.job(parent)
+    graph.job("few", *parents[:2], when="rows")
+    graph.job("many", *parents, when="rows")
+    graph.run()
+    assert graph.outcomes("few") == [("COMPLETED", None)]
+    assert graph.outcomes("many") == [("SKIPPED", "CONDITION_FALSE")]
+
+
+def test_any_of_many_reads_each_end_once_while_another_has_none() -> None:
+    """Ten parents that end each minute, and one that ends once a year, which nobody may wait for in vain."""
+    graph = Graph()
+    reads = []
+    end = graph.world.history.end
+    graph.world.history.end = lambda *which: reads.append(which) or end(*which)  # type: ignore[method-assign]
+    often = [f"p{index}" for index in range(10)]
+    for parent in often:
+        graph.job(parent, schedule={"type": "interval", "everySeconds": 60})
+    graph.job("yearly", schedule={"type": "cron", "expression": "0 0 1 12 *"})
+    graph.job("page", *((parent, "failure") for parent in [*often, "yearly"]), join="any")
+    graph.run(7_200)
+    assert graph.status("page") == ["BLOCKED"]
+    reads.clear()
+    graph.run(600)
+    assert len(reads) < 3_000, "a hundred looks; of each parent 100 ends are kept"
+    since = graph.row("page").upstream.since
+    assert since is not None
+    assert since <= NOW + 120, "the round began with its first end"
+    graph.fails.add("p7")
+    graph.run(120)
+    assert graph.calls["page"] >= 1
+    assert graph.status("page") == ["BLOCKED"]
