@@ -192,9 +192,10 @@ def _status(row: Execution | None, outcome: Outcome) -> ExecutionStatus:
 
 
 def _ended_unstarted(before: Job, after: Job) -> LastRun | None:
-    """The next slot's run, if it ended without ever being in the row: it was quarantined."""
+    """The next slot's run, if it ended without ever being in the row: it was quarantined. One that was skipped, or
+    went with its job, has no attempt."""
     last = after.last_run
-    if last is None or last == before.last_run or last.outcome is Outcome.SKIPPED or last.slot_id in before.runs:
+    if last is None or last == before.last_run or last.attempt == 0 or last.slot_id in before.runs:
         return None
     return last if before.next_slot is not None and last.slot_id == slot_id(before.next_slot) else None
 

@@ -304,8 +304,8 @@ GRAPH_MUTANTS: list[Mutant] = [
         "join any is judged by the first end that does not meet its condition",
         (
             "domain/rounds.py",
-            "    return _blocked(up, parents, [*reasons], min(began)) or _round(",
-            "    return _round(",
+            "    blocked = _blocked(up, parents, new, min(began, default=None))\n",
+            "    blocked: Blocked | None = None\n",
         ),
         by=GRAPHS,
     ),

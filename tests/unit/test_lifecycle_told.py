@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from functions.domain.commands import decide_cancel
+from functions.domain.decision import Write
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.event import Change
 from functions.domain.execution import ExecutionStatus
+from functions.domain.following import in_its_graph
 from functions.domain.ids import slot_id
-from functions.domain.job import Job
+from functions.domain.job import Followed, Job, Upstream
 from functions.domain.run import RunState
 from functions.events.envelope import encode
 from functions.usecases.lifecycle import Announcer, Record, tell
@@ -88,6 +91,25 @@ def test_the_events_of_each_job_are_in_order_and_never_two_in_one_call(
         ]
         assert events[2]["errorCode"] == "HTTP_503"
     assert all(len({event.key for event in put}) == len(put) for put in bus.puts)
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["scheduled", "waits for others"])
+def test_the_cancel_of_a_job_that_others_depend_on_is_told_once(
+    bus: FakeEventBus, announcer: Announcer, waits: bool
+) -> None:
+    """It is an end for them, and no run of its own."""
+    job = make_job(followed=Followed(ends=0, told=0))
+    if waits:
+        job = replace(job, next_slot=None, upstream=Upstream(marks=(0,), look_at=NOW))
+    decided = decide_cancel(job, deleted=False, now=NOW, write_id="w")
+    assert isinstance(decided, Write)
+    row, _ = in_its_graph(job, decided.job, now=NOW)
+    assert row.last_run != job.last_run
+
+    told = tell(announcer, [Record("1", Change(before=job, after=row, at=NOW))], deadline=NOW + 50)
+
+    assert (told.events, told.unsent) == (1, ())
+    assert [event["eventType"] for event in on_the_bus(bus, job)] == ["job.cancelled"]
 
 
 def test_a_refused_event_is_put_again_before_anything_later_of_its_job(
