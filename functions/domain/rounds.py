@@ -169,7 +169,7 @@ def _of_any(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
     if blocked is not None:
         return replace(blocked, seen=tuple(one.ends for one in parents)) if len(began) > SEEN_AT else blocked
     last = parents[new[0]].last
-    return _round(up, parents, None if last is None else ends.unmet(new[0], last) or CONDITION_FALSE)
+    return _round(up, parents, GONE if last is None else ends.unmet(new[0], last) or CONDITION_FALSE)
 
 
 def _any_of_the_latest(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Round:
