@@ -195,6 +195,7 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | N
             raise ConflictError("The run is being retried just now.")
         if job.runs:
             _must_have_room(job, definition, may_queue=False)
+            _must_know_its_ends(job, last.slot_id)
         slot, attempt, fence, approval = last.slot_id, last.attempt, last.fence, last.approval
     if attempt + 1 > MAX_ATTEMPTS:
         raise ConflictError(f"The run has had {attempt} attempts; {MAX_ATTEMPTS} is the limit.")
@@ -214,6 +215,12 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | N
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
     row = replace(row, attention_at=attention_no_later(row, int(now)))
     return Write(job=row, reason="RETRY_FORCED", hints=(Due(slot, attempt + 1, at),))
+
+
+def _must_know_its_ends(job: Job, slot: str) -> None:
+    """Raises ConflictError where the marks say no longer which ends the last run was made for, but the one after it."""
+    if is_dependent(slot) and any(run.took for run in job.runs.values()):
+        raise ConflictError("The run for what the jobs before this one ended next is active: wait for its end.")
 
 
 def _made_for(job: Job, slot: str) -> tuple[int, ...]:

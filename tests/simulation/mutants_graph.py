@@ -304,8 +304,18 @@ GRAPH_MUTANTS: list[Mutant] = [
         "join any is judged by the first end that does not meet its condition",
         (
             "domain/rounds.py",
-            "    blocked = _blocked(up, parents, new, min(began, default=None))\n",
-            "    blocked: Blocked | None = None\n",
+            "    blocked = _blocked(up, parents, new, min(began, default=None))",
+            "    blocked = None",
+        ),
+        by=GRAPHS,
+    ),
+    m(
+        "any has seen too much",
+        "join any takes an end for seen that it has not looked at",
+        (
+            "domain/rounds.py",
+            "seen=tuple(one.ends for one in parents)) if len(began) > SEEN_AT",
+            "seen=tuple(one.ends + 1 for one in parents)) if began",
         ),
         by=GRAPHS,
     ),

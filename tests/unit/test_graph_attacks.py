@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from functions.domain.commands import decide_retry
 from functions.domain.condition import holds
+from functions.domain.decision import with_run
 from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution
 from functions.domain.expression import Effort
+from functions.domain.ids import dependent_slot_id
 from functions.domain.job import JobStatus
+from functions.domain.run import RunState
 from functions.usecases import graph as graph_usecase
 from functions.usecases.actions import cancel_job
 from functions.usecases.jobs import JobDraft, change_job
+from functions.usecases.writing import ruled
 from tests.driver import SCHEDULER, Driver
-from tests.factories import NOW
+from tests.factories import NOW, make_run
 from tests.graphs import Graph
 from tests.unit.test_approvals import approve, reject, waiting
 
@@ -79,6 +85,23 @@ def test_the_conditions_of_one_look_share_what_a_function_has_time_for(monkeypat
     graph.run()
     assert graph.outcomes("few") == [("COMPLETED", None)]
     assert graph.outcomes("many") == [("SKIPPED", "CONDITION_FALSE")]
+
+
+def test_a_forced_retry_never_takes_the_results_of_the_next_run() -> None:
+    graph = Graph()
+    graph.job("a")
+    waits = {"overlapPolicy": "allow", "retryConfig": {"maxRetries": 0}, "concurrencyKey": "k", "maxConcurrency": 1}
+    graph.job("c", "a", **waits)
+    graph.fails.add("c")
+    graph.run(60)
+    assert graph.row("c").upstream.marks == (1,)
+    slot = dependent_slot_id(NOW + 70, graph.ids["c"], [(graph.ids["a"], 2)])
+    row = ruled(graph.driver.services, graph.row("c"))
+    run = make_run(state=RunState.WAITING, attempt=0, fence=0, due_at=NOW + 90, took=(2,))
+    row = with_run(replace(row, upstream=replace(row.upstream, marks=(2,))), slot, run)
+    with pytest.raises(ConflictError, match="ended next"):
+        decide_retry(row, delay=0, now=NOW + 80, write_id="w")
+    assert decide_retry(ruled(graph.driver.services, graph.row("c")), delay=0, now=NOW + 80, write_id="w").job.runs
 
 
 def test_any_of_many_reads_each_end_once_while_another_has_none() -> None:
