@@ -138,9 +138,11 @@ _UPSTREAM_FIELDS = (
     Field("blocked_by", "b", INT),
     Field("seen", "s", INTS, ()),
 )
+_TOLD = Kind(number, lambda value: int(value["N"]))
+"""-1: those who wait for a first end are to be told that none comes."""
 _FOLLOWED_FIELDS = (
     Field("ends", "n", INT, REQUIRED),
-    Field("told", "k", INT, REQUIRED),
+    Field("told", "k", _TOLD, REQUIRED),
     Field("cursor", "c", TEXT),
     Field("once", "o", FLAG, default=False),
 )

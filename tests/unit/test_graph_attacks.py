@@ -17,12 +17,13 @@ from functions.domain.ids import dependent_slot_id
 from functions.domain.job import JobStatus
 from functions.domain.run import RunState
 from functions.usecases import graph as graph_usecase
-from functions.usecases.actions import cancel_job
+from functions.usecases.actions import cancel_job, pause_job, resume_job
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.writing import ruled
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW, make_run
 from tests.graphs import Graph
+from tests.telling import image
 from tests.unit.test_approvals import approve, reject, waiting
 
 
@@ -127,3 +128,21 @@ def test_any_of_many_reads_each_end_once_while_another_has_none() -> None:
     graph.run(120)
     assert graph.calls["page"] >= 1
     assert graph.status("page") == ["BLOCKED"]
+
+
+def test_a_parent_that_is_over_without_any_end_keeps_a_row_that_can_be_read() -> None:
+    """Its dependents are told of an end before the first: that none comes."""
+    graph = Graph()
+    parent = graph.job("parent", schedule={"type": "interval", "everySeconds": 60}, endAt="2027-01-15T08:10:00Z")
+    graph.job("child", "parent")
+    pause_job(graph.driver.services, SCHEDULER, parent.id)
+    graph.leap_to(3_600)
+    resume_job(graph.driver.services, SCHEDULER, parent.id)
+    row = graph.row("parent")
+    assert (row.status, row.last_run) == (JobStatus.COMPLETED, None)
+    assert replace(image(row), definition=row.definition) == row
+
+    graph.run(120)
+
+    child = graph.row("child")
+    assert (child.status, child.last_run and child.last_run.reason) == (JobStatus.SKIPPED, "UPSTREAM_GONE")

@@ -35,6 +35,7 @@ from tests.driver import ADMIN, Driver
 from tests.factories import NOW, make_document
 from tests.fakes import World
 from tests.faults import Crash, Faults
+from tests.telling import image
 
 
 def check_attention(row: Job, now: int) -> None:
@@ -60,6 +61,7 @@ def check_row(driver: Driver, row: Job) -> None:
     """What must hold of a row after every single write."""
     world, now = driver.world, int(driver.clock.now())
     check_attention(row, now)
+    assert replace(image(row), definition=row.definition) == row, "what is stored is what was written"
     if row.next_slot is not None and row.last_slot is not None:
         assert row.next_slot > row.last_slot
     definition = world.jobs.get(row.id).definition
