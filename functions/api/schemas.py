@@ -162,7 +162,9 @@ class Approval(Strict):
     ] = "reject"
     four_eyes: Annotated[
         bool,
-        Field(description="Not whoever created the job, changed it last, or asked for the run decides about it."),
+        Field(
+            description="Who created the job, changed last what it calls, or asked for the run does not decide."
+        ),
     ] = True
 
 

@@ -50,6 +50,21 @@ def subject_of(definition: Definition) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:15]).decode()
 
 
+def maker_after(job: Job, definition: Definition, by: str | None) -> str | None:
+    """Who made what the job calls, after `by` gave it this definition; kept only for jobs with a gate.
+
+    A change of anything else makes nobody another maker: the author of a payload is no approver of it after a
+    colleague has changed a tag.
+    """
+    if definition.approval is None:
+        return None
+    before = job.definition
+    same = before is not None and before.approval is not None and subject_of(before) == subject_of(definition)
+    return (
+        (job.changed_by or (by if before is None or before.approval != definition.approval else None)) if same else by
+    )
+
+
 def wait_at_gate(
     job: Job, slot: str, run: ActiveRun, policy: ApprovalPolicy, *, now: float
 ) -> tuple[Job, tuple[Due, ...]]:
@@ -139,7 +154,7 @@ def _own_work(job: Job, caller: Caller, asked_by: str | None) -> str | None:
     if caller.id == job.created_by:
         return "You created this job: with fourEyes somebody else decides about its runs."
     if caller.id == job.changed_by:
-        return "You changed this job last: with fourEyes somebody else decides about its runs."
+        return "You changed what this job calls last: with fourEyes somebody else decides about its runs."
     if caller.id == asked_by:
         return "You asked for this run: with fourEyes somebody else decides about it."
     return None

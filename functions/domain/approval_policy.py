@@ -25,7 +25,7 @@ class ApprovalPolicy:
     timeout_seconds: int
     on_timeout: OnTimeout = OnTimeout.REJECT
     four_eyes: bool = True
-    """Whoever created the job, or changed it last, does not approve its runs."""
+    """Whoever created the job, or changed last what it calls, does not approve its runs."""
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> ApprovalPolicy:

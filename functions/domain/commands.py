@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from functions.domain import silence
-from functions.domain.approval import gate_changed
+from functions.domain.approval import gate_changed, maker_after
 from functions.domain.claims import no_longer_offered
 from functions.domain.decision import (
     Drop,
@@ -140,7 +140,7 @@ def decide_change(
     alarm = silence.changed(
         job.silence, job.definition, definition, now=int(now), next_due=row.next_due, succeeded=succeeded
     )
-    row = replace(row, silence=alarm, changed_by=None if definition.approval is None else by)
+    row = replace(row, silence=alarm, changed_by=maker_after(job, definition, by))
     if row.upstream != job.upstream and row.look_due is not None:
         hints = (*hints, look_hint(int(now)))
     return Write(job=with_attention(row, int(now)), reason="CHANGED", flush=flush, hints=hints)

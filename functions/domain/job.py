@@ -90,7 +90,7 @@ class Job:
     """All writes. A write names the `seq` it read; the store adds one."""
     write_id: str = ""
     changed_by: str | None = None
-    """Id of the caller who changed it last; kept for jobs with an approval gate."""
+    """Id of the caller who changed its target or payload last; kept for jobs with an approval gate."""
     definition: Definition | None = None
     """None when it was not asked for, or cannot be read."""
     definition_row: str | None = None

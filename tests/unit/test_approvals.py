@@ -401,17 +401,18 @@ class TestWhoMay:
         driver = Driver()
         job = waiting(driver)
         boss = replace(BOSS, roles=frozenset({Role.SCHEDULER}))
-        change_job(
-            driver.services,
-            boss,
-            job.id,
-            change=lambda row: JobDraft(document={**row.defined.document, "tags": ["a"]}, payload="{}"),
-        )
-        with pytest.raises(ForbiddenError, match="changed this job last"):
+        carol = replace(COLLEAGUE, roles=frozenset({Role.SCHEDULER}))
+
+        def change(by: Caller, payload: str, tag: str) -> None:
+            changed = {**driver.row(job.id).defined.document, "tags": [tag]}
+            change_job(driver.services, by, job.id, change=lambda _: JobDraft(document=changed, payload=payload))
+
+        change(boss, "1", "a")
+        change(carol, "1", "b")  # a tag: what is called is still another's
+        with pytest.raises(ForbiddenError, match="changed what this job calls last"):
             approve(driver, job)
         approve(driver, job, by=COLLEAGUE)
         driver.run(5)
-        carol = replace(COLLEAGUE, roles=frozenset({Role.SCHEDULER}))
         execute_job(driver.services, carol, job.id)
         driver.run(5)
         with pytest.raises(ForbiddenError, match="asked for this run"):
