@@ -59,15 +59,17 @@ def _tell(executor: Executor, job: Job) -> str | None:
     if walk is None:
         return None
     until = executor.clock.now() + TELLING_SECONDS
+    failures: list[GnomonError] = []
     while True:
         children = executor.dependents.of(job.id, after=walk.after, limit=PAGE)
-        failures = _look_at_all(executor, job.id, children)
-        if failures:
-            raise failures[0]
-        if len(children) < PAGE:
+        failures += _look_at_all(executor, job.id, children)
+        done, late = len(children) < PAGE, executor.clock.now() >= until
+        if failures and (done or late):
+            raise failures[0]  # the message comes again, and tells all that it told now once more
+        if done:
             return _walked(executor, job, walk, all_told)
         walk = walk._replace(after=children[-1])
-        if executor.clock.now() >= until:
+        if late:
             return _walked(executor, job, walk, telling_goes_on)
 
 
