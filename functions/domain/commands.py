@@ -251,23 +251,24 @@ def can_be_cancelled(job: Job) -> bool:
     return bool(job.runs) or job.next_slot is not None or job.waits_for_parents
 
 
-def decide_cancel(job: Job, *, deleted: bool, now: float, write_id: str) -> Write | Drop:
+def decide_cancel(job: Job, *, deleted: bool, begun: bool = False, now: float, write_id: str) -> Write | Drop:
     """The row of a cancelled job, once history says so of each run.
 
     Raises ConflictError when nothing is left to cancel.
 
-    `deleted` also marks the row as soft-deleted; then a job that is over is no conflict.
+    `deleted` also marks the row as soft-deleted; then a job that is over is no conflict. `begun`: this cancel has ended
+    the job's last run already, and there was no other.
     """
     if job.cancelled and not (deleted and job.deleted_at is None):
         return Drop("CANCELLED_ALREADY")
-    if not job.cancelled and not deleted and not can_be_cancelled(job):
+    cancelled = job.cancelled or begun or can_be_cancelled(job)
+    if not cancelled and not deleted:
         raise ConflictError(f"The job is {job.status.value}: there is nothing left to cancel.")
     instant = int(now)
     row = _revised(job, write_id)
     flush = None
     if job.next_slot is not None:
         row, flush = overdue_into_gap(row, now=now, reason=SkipReason.JOB_CANCELLED, definition=job.definition)
-    cancelled = job.cancelled or can_be_cancelled(job)
     row = replace(
         row,
         cancelled=cancelled,

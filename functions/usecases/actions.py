@@ -158,14 +158,14 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
         job, settled = _cancel_runs(services, job, now=now, mark=mark)
         if not settled:
             continue
-        if not deleted and not can_be_cancelled(job) and _ended_by(services, job, marks):
-            return job  # somebody else had the row follow what this request put into history
         seen = job.seq
+        # Somebody else may have had the row follow what this request put into history: then nothing is left in it.
+        begun = not can_be_cancelled(job) and _ended_by(services, job, marks)
 
-        def decide(row: Job, mark: str, seen: int = seen, now: float = now) -> Any:
+        def decide(row: Job, mark: str, seen: int = seen, now: float = now, begun: bool = begun) -> Any:
             if row.seq != seen and not row.cancelled:
                 return row  # another run may have started: look at all of them again
-            return decide_cancel(row, deleted=deleted, now=now, write_id=mark)
+            return decide_cancel(row, deleted=deleted, begun=begun, now=now, write_id=mark)
 
         decided = apply(services, job, decide)
         if isinstance(decided, Job):

@@ -361,7 +361,7 @@ MUTANTS: list[Mutant] = [
         (
             "usecases/jobs.py",
             "    try:\n        job = services.jobs.create(job)\n",
-            "    send(services, job, waiting_hints(job))\n    try:\n        job = services.jobs.create(job)\n",
+            "    send(services, job, first_hints(job))\n    try:\n        job = services.jobs.create(job)\n",
         ),
     ),
     m(

@@ -186,7 +186,9 @@ def test_a_join_waits_for_the_longer_branch_below_what_is_retried() -> None:
     graph.job("a")
     graph.job("b", "a")
     graph.job("e", "a")
-    graph.job("f", "e")
+    graph.job("g", "e")
+    graph.job("h", "g")
+    graph.job("f", "h")
     graph.job("d", "b", "f", onUpstreamFailure="fail")
     graph.job("any", ("b", "failure"), "f", join="any")
     graph.fails = {"a"}
@@ -197,7 +199,7 @@ def test_a_join_waits_for_the_longer_branch_below_what_is_retried() -> None:
     graph.run()
     assert graph.outcomes("d")[1:] == [COMPLETED]
     assert graph.outcomes("any")[1:] == [COMPLETED]
-    assert graph.at_rest(*"abefd", "any")
+    assert graph.at_rest(*"abefghd", "any")
 
 
 def test_a_retry_of_a_run_that_was_never_attempted_is_an_attempt() -> None:
