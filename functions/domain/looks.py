@@ -34,9 +34,15 @@ def decide_look(job: Job, parents: Sequence[Parent], ends: Ends, *, now: float) 
         if until is None or now < until:
             return _wait(job, up, found, since, until, instant)
         found = timed_out(up, parents, until)
-    if isinstance(found, Settled):
+    if isinstance(found, Settled) or _is_taken(job, up, found):
         return _write(job, replace(up, look_at=None, since=None, blocked_by=None, seen=()), instant, "SETTLED")
     return _make(job, up, found, now=instant)
+
+
+def _is_taken(job: Job, up: Upstream, found: Round) -> bool:
+    """Whether the job has run for all of these ends: a caller has given it another parent since, of which none came."""
+    old = any(found.took) and all(number <= mark for number, mark in zip(found.took, up.marks, strict=True))
+    return old and job.last_run is not None and found.reason != TIMED_OUT
 
 
 def may_not_look(job: Job) -> str | None:
