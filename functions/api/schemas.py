@@ -162,9 +162,7 @@ class Approval(Strict):
     ] = "reject"
     four_eyes: Annotated[
         bool,
-        Field(
-            description="Who created the job, changed last what it calls, or asked for the run does not decide."
-        ),
+        Field(description="Who created the job, changed last what it calls, or asked for the run does not decide."),
     ] = True
 
 

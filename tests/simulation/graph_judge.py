@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from functions.domain.ids import slot_instant
 from functions.domain.job import Job
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
+from functions.domain.upstream import ABSORBED
 from tests.simulation.graph_plan import PATIENCE, GraphPlan
 from tests.simulation.graph_rules import End, foretold, verdict, why_not
 from tests.simulation.life import Violation
@@ -291,8 +292,16 @@ class GraphJudge:
         up = row.upstream
         if up is None:
             return
-        parents = [edge["jobId"] for edge in self.document(row.id)["dependsOn"]]
-        may = [self._may_count(parent, mark) for parent, mark in zip(parents, up.marks, strict=True)]
+        document = self.document(row.id)
+        parents = [edge["jobId"] for edge in document["dependsOn"]]
+        alone = (
+            len(parents) == 1 or document.get("join") != "any"
+        )  # what was absorbed for another join counts up to now
+        marks = [
+            len(self.ends.get(parent, [])) if alone and mark == ABSORBED else mark
+            for parent, mark in zip(parents, up.marks, strict=True)
+        ]
+        may = [self._may_count(parent, mark) for parent, mark in zip(parents, marks, strict=True)]
         if up.look_at is None:
             # A caller may have given a parent that was over others to wait for: its end will be told.
             come = [may and self.rows[parent].revision == 1 for parent, may in zip(parents, may, strict=True)]

@@ -145,3 +145,21 @@ def test_a_parent_that_is_over_without_any_end_keeps_a_row_that_can_be_read() ->
 
     child = graph.row("child")
     assert (child.status, child.last_run and child.last_run.reason) == (JobStatus.SKIPPED, "UPSTREAM_GONE")
+
+
+@pytest.mark.parametrize("join", ["any", "all"])
+def test_another_parent_of_which_nothing_comes_is_no_new_run_for_the_old_ends(join: str) -> None:
+    """The child has run for its parent's one end; then a caller lets it depend on a job, too, that never ran."""
+    graph = Graph()
+    graph.job("a")
+    child = graph.job("b", "a")
+    gone = graph.job("gone", schedule={"type": "once", "at": "2028-01-01T00:00:00Z"})
+    graph.run()
+    cancel_job(graph.driver.services, SCHEDULER, gone.id)
+    edges = [{"jobId": graph.ids["a"]}, {"jobId": gone.id}]
+    document = {**graph.row("b").defined.document, "dependsOn": edges, "join": join}
+    draft = JobDraft(document=document, payload="{}")
+    change_job(graph.driver.services, SCHEDULER, child.id, change=lambda _: draft)
+    graph.run()
+    assert graph.calls["b"] == 1
+    assert not graph.row("b").waits_for_parents
