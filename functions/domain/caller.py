@@ -31,9 +31,14 @@ class Caller:
     names: frozenset[str] = frozenset()
     """What a list of callers may name it by: its id, its username, its e-mail address."""
 
+    @property
+    def reads_all(self) -> bool:
+        """Whether this caller sees what others own."""
+        return bool(self.roles & {Role.ADMIN, Role.SCHEDULER, Role.READER})
+
     def must_read(self, owner: str) -> None:
         """Raises NotFoundError for what this caller may not see: it is not told that it exists."""
-        if owner != self.owner and not self.roles & {Role.ADMIN, Role.SCHEDULER, Role.READER}:
+        if owner != self.owner and not self.reads_all:
             raise NotFoundError
 
     def must_write(self) -> None:

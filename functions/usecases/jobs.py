@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from functions.domain.approval import refusal
-from functions.domain.caller import Caller, Role
+from functions.domain.caller import Caller
 from functions.domain.commands import armed_hints, decide_change, new_job
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.definition import Definition
@@ -202,7 +202,7 @@ def list_jobs(
     Filters thin a page out: it may be empty and still have a cursor.
     """
     wanted = owner or caller.owner
-    if wanted != caller.owner and not caller.roles & {Role.ADMIN, Role.SCHEDULER, Role.READER}:
+    if wanted != caller.owner and not caller.reads_all:
         raise ForbiddenError("Your role lists its own jobs only: leave `owner` out.")
     page = _everybodys(services, limit, cursor) if wanted == EVERYBODY else _of(services, wanted, limit, cursor)
     jobs = [job for job in services.jobs.get_many(page.items) if job.deleted_at is None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from functions.domain.caller import Caller, Role
+from functions.domain.caller import Caller
 from functions.domain.claims import Held, Holder, decide_extend, is_too_late, running
 from functions.domain.decision import Drop, Write
 from functions.domain.errors import (
@@ -72,7 +72,7 @@ def list_workers(
     A page may be empty and still have a cursor.
     """
     wanted = owner or caller.owner
-    if wanted != caller.owner and not caller.roles & {Role.ADMIN, Role.SCHEDULER, Role.READER}:
+    if wanted != caller.owner and not caller.reads_all:
         raise ForbiddenError("Your role lists its own workers only: leave `owner` out.")
     page = services.workers.list(limit=limit, cursor=cursor)
     return Page(items=[worker for worker in page.items if wanted in ("*", worker.owner)], cursor=page.cursor)

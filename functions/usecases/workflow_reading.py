@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from functions.domain.caller import Caller, Role
+from functions.domain.caller import Caller
 from functions.domain.errors import CorruptDefinitionError, ForbiddenError, NotFoundError
 from functions.domain.job import Job
 from functions.domain.workflow import Member, members_of
@@ -50,7 +50,7 @@ def list_workflows(
 ) -> Page[Workflow]:
     """A page of an owner's workflows, newest first. It may be empty and still have a cursor."""
     wanted = owner or caller.owner
-    if wanted != caller.owner and not caller.roles & {Role.ADMIN, Role.SCHEDULER, Role.READER}:
+    if wanted != caller.owner and not caller.reads_all:
         raise ForbiddenError("Your role lists its own workflows only: leave `owner` out.")
     page = services.workflows.list_by_owner(wanted, limit=limit, cursor=cursor)
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
