@@ -25,7 +25,7 @@ from functions.domain.ids import parse_execution_id
 from functions.domain.job import Job
 from functions.domain.lean import has_lean_run, may_end_lean
 from functions.domain.path import PathKind, path_of
-from functions.domain.run import RunState
+from functions.domain.run import ActiveRun, RunState
 from functions.domain.step import step_of
 from functions.usecases import concurrency
 from functions.usecases.executor import follow
@@ -106,13 +106,17 @@ def retry_job(
     return _done(services, job, decided)
 
 
+def without_ended(services: Services, job: Job, slot: str, run: ActiveRun) -> Job:
+    """The row after it followed what history has of the run's current attempt; the row as it is where that has none."""
+    stored = services.history.get(job.id, slot, run.current_attempt)
+    return job if stored is None else follow(services, job, stored, fence=run.fence)
+
+
 def _ended(services: Services, job: Job) -> Job:
     """The row without the waiting runs that history has ended, by somebody who died before the row followed (A11)."""
     for slot, run in job.runs.items():
         if run.state is RunState.WAITING and run.attempt > 0:
-            stored = services.history.get(job.id, slot, run.current_attempt)
-            if stored is not None:
-                job = follow(services, job, stored, fence=run.fence)
+            job = without_ended(services, job, slot, run)
     return job
 
 

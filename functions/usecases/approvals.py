@@ -13,7 +13,7 @@ from functions.domain.instants import rfc3339
 from functions.domain.job import Job
 from functions.domain.run import Approval, Decision
 from functions.domain.schedule import ScheduleType
-from functions.usecases.executor import follow
+from functions.usecases.actions import without_ended
 from functions.usecases.idempotency import claimed
 from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_be_as_read, must_see
 from functions.usecases.services import Services
@@ -130,8 +130,7 @@ def _ended(services: Services, job: Job, slot: str) -> Job:
     run = job.runs.get(slot)
     if run is None or not run.at_gate:
         return job
-    stored = services.history.get(job.id, slot, run.current_attempt)
-    return job if stored is None else follow(services, job, stored, fence=run.fence)
+    return without_ended(services, job, slot, run)
 
 
 def _has_decided(services: Services, job: Job, execution: str, caller: Caller, wanted: GateDecision) -> bool:
