@@ -50,6 +50,8 @@ class Telling(NamedTuple):
     """The last dependent that was looked at."""
     over: bool
     """Whether the job is over, as those who were looked at have seen it."""
+    done: bool = False
+    """There is no other dependent after that one."""
 
 
 def telling(job: Job) -> Telling | None:
@@ -61,27 +63,20 @@ def telling(job: Job) -> Telling | None:
     return Telling(int(number) if after else followed.ends, after or None, job.is_over)
 
 
-def all_told(job: Job, walk: Telling, *, now: float) -> Write | Drop:
-    """All dependents were looked at."""
+def decide_told(job: Job, walk: Telling, *, now: float) -> Write | Drop:
+    """All dependents were looked at, or those up to `walk.after`: then another message goes on."""
     followed = job.followed
     if followed is None or followed.told >= walk.number:
         return Drop("TOLD")
     if job.is_over != walk.over:
         return _anew(job, followed, now)
+    hint = look_hint(int(now))
+    if not walk.done:
+        row = replace(job, followed=replace(followed, cursor=f"{walk.number}#{walk.after}"))
+        return Write(job=row, reason="TELLING", hints=(hint,))
     row = replace(job, followed=replace(followed, told=walk.number, cursor=None))
-    more = (look_hint(int(now)),) if followed.ends > walk.number else ()
+    more = (hint,) if followed.ends > walk.number else ()
     return Write(job=with_attention(row, int(now)), reason="TOLD", hints=more)
-
-
-def telling_goes_on(job: Job, walk: Telling, *, now: float) -> Write | Drop:
-    """The dependents up to `walk.after` were looked at; another message goes on."""
-    followed = job.followed
-    if followed is None or followed.told >= walk.number:
-        return Drop("TOLD")
-    if job.is_over != walk.over:
-        return _anew(job, followed, now)
-    row = replace(job, followed=replace(followed, cursor=f"{walk.number}#{walk.after}"))
-    return Write(job=row, reason="TELLING", hints=(look_hint(int(now)),))
 
 
 def _anew(job: Job, followed: Followed, now: float) -> Write:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from functions.domain.condition import LOOK_STEPS, holds
 from functions.domain.decision import Drop, Write
 from functions.domain.dependence import Join
 from functions.domain.errors import CorruptDefinitionError, GnomonError
 from functions.domain.expression import Effort
-from functions.domain.following import Telling, all_told, telling, telling_goes_on
+from functions.domain.following import Telling, decide_told, telling
 from functions.domain.job import Job
 from functions.domain.looks import decide_look, look_later, may_not_look
 from functions.domain.run import LastRun
@@ -30,12 +29,6 @@ TELLING_SECONDS = 15.0
 """How long one message tells dependents; another goes on."""
 _FEW = 10
 """Parents that are read at once without asking first the one that blocked before."""
-
-
-class Walked(Protocol):
-    """What the row says of a walk along the dependents, after a part of it."""
-
-    def __call__(self, job: Job, walk: Telling, *, now: float) -> Write | Drop: ...
 
 
 def look(executor: Executor, job: Job) -> str:
@@ -67,15 +60,15 @@ def _tell(executor: Executor, job: Job) -> str | None:
         if failures and (done or late):
             raise failures[0]  # the message comes again, and tells all that it told now once more
         if done:
-            return _walked(executor, job, walk, all_told)
+            return _walked(executor, job, walk._replace(done=True))
         walk = walk._replace(after=children[-1])
         if late:
-            return _walked(executor, job, walk, telling_goes_on)
+            return _walked(executor, job, walk)
 
 
-def _walked(executor: Executor, job: Job, walk: Telling, decide: Walked) -> str:
+def _walked(executor: Executor, job: Job, walk: Telling) -> str:
     """Keep in the row how far it is, and have another message do what is left."""
-    done = apply(executor, job, lambda row, _: decide(row, walk, now=executor.clock.now()))
+    done = apply(executor, job, lambda row, _: decide_told(row, walk, now=executor.clock.now()))
     if isinstance(done, Drop):
         return done.reason
     send(executor, done.job, done.write.hints)

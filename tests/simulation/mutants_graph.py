@@ -126,8 +126,8 @@ GRAPH_MUTANTS: list[Mutant] = [
         "those who were looked at before do not hear that the job is over since",
         (
             "domain/following.py",
-            "        return _anew(job, followed, now)\n    row = replace(job, followed=replace(followed, told",
-            "        pass\n    row = replace(job, followed=replace(followed, told",
+            "    if job.is_over != walk.over:\n",
+            "    if not walk.number:\n",
         ),
         by=WAITS,
     ),
