@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import FrameType
 
-SIDE_BY_SIDE = 4
+SIDE_BY_SIDE = 3
 PYTEST = (str(toolchain.DEVELOPMENT / "bin" / "python"), "-m", "pytest")
 OTHERS = ("nice", "-n", "10", *PYTEST, "-n", "2", "-m", "not e2e")
 _NONE_CHOSEN = 5

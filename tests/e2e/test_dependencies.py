@@ -34,6 +34,7 @@ def ended(client: Client, job: dict[str, Any], status: str) -> dict[str, Any]:
     return dict(execution)
 
 
+@pytest.mark.on_time
 def test_a_diamond_ends_once(scheduler: Client, endpoint: Endpoint, create: Callable[..., Any]) -> None:
     top = create(schedule=once(3), target=endpoint.target())
     left, right = (create(**after(top), target=endpoint.target()) for _ in range(2))
@@ -109,6 +110,7 @@ def test_a_cycle_is_refused_and_changes_nothing(scheduler: Client, create: Calla
     assert execution["reason"] == "UPSTREAM_CANCELLED"
 
 
+@pytest.mark.on_time
 def test_a_parent_that_is_over_counts_at_once(
     scheduler: Client, endpoint: Endpoint, create: Callable[..., Any]
 ) -> None:

@@ -191,6 +191,7 @@ def test_a_job_type_bounds_all_its_jobs(scheduler: Client, admin: Client) -> Non
         scheduler.delete_job(job)
 
 
+@pytest.mark.on_time
 def test_a_high_run_starts_while_the_low_queue_is_full(scheduler: Client, create: Create, target: Endpoint) -> None:
     with Crowd(4).listening() as crowd:
         low = create_many(scheduler, 60, target=crowd.target, priority="low", timeoutSeconds=30)

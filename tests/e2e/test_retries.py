@@ -140,6 +140,7 @@ def test_not_retryable_fails_at_once(
     assert (execution["reason"], execution["error"]["code"]) == ("NOT_RETRYABLE", "HTTP_404")
 
 
+@pytest.mark.on_time
 def test_timeout_is_an_attempt(scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]) -> None:
     job = create(schedule=once(0), target=endpoint.target("sleep-200"), timeoutSeconds=1, retryConfig=fixed(1))
     ended(scheduler, job["id"], "COMPLETED")
@@ -149,6 +150,7 @@ def test_timeout_is_an_attempt(scheduler: Client, endpoint: Endpoint, create: Ca
     assert second["status"] == "COMPLETED"
 
 
+@pytest.mark.on_time
 @pytest.mark.case(36)
 def test_waiting_retry_survives_changes_and_is_held_by_a_pause(
     scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]

@@ -95,6 +95,7 @@ def test_failed_attempts_are_retried_each_in_an_execution_of_its_own(
     assert len(endpoint.calls(made["id"])) == 3
 
 
+@pytest.mark.on_time
 def test_attempt_is_cut_off_at_its_timeout_and_retried(
     scheduler: Client, machine: Machine, create: Create, endpoint: Endpoint
 ) -> None:
@@ -113,6 +114,7 @@ def test_attempt_is_cut_off_at_its_timeout_and_retried(
     assert machine.states(first)[-1] == "RecordOutcome", "the function kept the deadline, not the machine"
 
 
+@pytest.mark.on_time
 @pytest.mark.parametrize("orchestrated", [True, False])
 def test_function_of_the_users_is_not_waited_for_longer(
     aws: Aws, scheduler: Client, create: Create, orchestrated: bool

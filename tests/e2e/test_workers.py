@@ -94,6 +94,7 @@ def _one(work: WorkClient, job: dict[str, Any]) -> Any:
     return next(iter(work.history(job["id"])), None)
 
 
+@pytest.mark.on_time
 def test_an_execution_from_poll_to_result(work: WorkClient, shop: Shop, create: Callable[..., dict[str, Any]]) -> None:
     worker = work.register_worker([shop.queue], name="test")
     job = create(target=shop.target(), schedule=once(3), payload={"n": 2**70}, timeoutSeconds=300)
@@ -153,6 +154,7 @@ def test_payloads_are_for_their_owners_workers(
     assert refused.value.status == 404
 
 
+@pytest.mark.on_time
 def test_drain_ends_a_poll_that_waits(stack: Stack, work: WorkClient, shop: Shop) -> None:
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - here alone
 
@@ -225,6 +227,7 @@ def test_a_killed_worker_s_execution_is_picked_up_by_another(
     assert [each["status"] for each in work.history(job["id"])] == ["COMPLETED", "FAILED"]
 
 
+@pytest.mark.on_time
 @pytest.mark.parametrize("beats", [True, False], ids=["beats only", "silent"])
 def test_a_worker_that_does_not_report_is_timed_out_at_its_deadline(
     work: WorkClient, shop: Shop, create: Callable[..., dict[str, Any]], beats: bool
@@ -312,6 +315,7 @@ def test_a_callback_fails_and_is_retried(
     assert [each["status"] for each in work.history(job["id"])] == ["COMPLETED", "FAILED"]
 
 
+@pytest.mark.on_time
 def test_a_callback_that_does_not_come_times_out_and_is_retried(
     work: WorkClient, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
 ) -> None:
