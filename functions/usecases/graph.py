@@ -17,6 +17,7 @@ from functions.domain.expression import Effort
 from functions.domain.following import Telling, decide_told, telling
 from functions.domain.job import Job
 from functions.domain.looks import decide_look, look_later, may_not_look
+from functions.domain.rounds import may_stand
 from functions.domain.run import LastRun
 from functions.domain.upstream import Ends, Parent, parent_of, unmet
 from functions.usecases.ancestors import as_settled
@@ -143,7 +144,8 @@ def _blocked_as_before(executor: Executor, row: Job, now: float) -> bool:
     if row.defined.join is Join.ANY or len(dependencies) <= _FEW or up.blocked_by >= len(dependencies):
         return False
     blocker = parent_of(executor.jobs.get(dependencies[up.blocked_by].job_id, with_definition=False))
-    return not blocker.over and blocker.ends <= up.marks[up.blocked_by]
+    stands = may_stand(row.defined.upstream_timeout, up, blocker)
+    return stands and not blocker.over and blocker.ends <= up.marks[up.blocked_by]
 
 
 def _ends(executor: Executor, job: Job, parents: Sequence[Parent]) -> Ends:

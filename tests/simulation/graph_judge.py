@@ -16,6 +16,7 @@ from functions.domain.ids import slot_instant
 from functions.domain.job import Job
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 from functions.domain.upstream import ABSORBED
+from tests.simulation.graph_patience import Patience
 from tests.simulation.graph_plan import PATIENCE, GraphPlan
 from tests.simulation.graph_rules import End, foretold, verdict, why_not
 from tests.simulation.life import Violation
@@ -57,6 +58,7 @@ class GraphJudge:
         self.taken: dict[str, list[tuple[tuple[str, int], ...]]] = {}
         self.rewired: set[str] = set()
         """Jobs that callers let depend on others than at first."""
+        self.patience = Patience(self)
         self.gated: dict[tuple[str, str], object] = {}
         """Runs that came to their gate, with what was decided of each."""
         self.at_gate: Callable[[str, str], None] = lambda job_id, slot: None
@@ -82,6 +84,7 @@ class GraphJudge:
         if row.id not in self.numbers and row.definition is not None:
             self.numbers[row.id] = int(row.definition.name[1:])
         self.rows[row.id] = row
+        self.patience.wrote(row)
         if self.world.trace is not None:
             self.world.note(f"    {actor.key} wrote {self.label(row.id)} {_shown(row)}")
         self._attention(row, actor)
@@ -275,6 +278,7 @@ class GraphJudge:
             must(not all(new), "what all parents have ended is taken in time", (label, row.upstream))
 
     def close(self) -> None:
+        self.patience.closed()
         self._no_cycle()
         for row in self.rows.values():
             self._rests(row)

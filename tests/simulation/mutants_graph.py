@@ -6,6 +6,7 @@ from tests.simulation.mutant import GRAPHS, Mutant, m
 
 RULES = "tests/unit/test_graph.py"
 WAITS = "tests/unit/test_graph_waits.py"
+DEADLINES = "tests/unit/test_graph_deadlines.py"
 
 GRAPH_MUTANTS: list[Mutant] = [
     # --- ends are counted, and kept ---
@@ -126,7 +127,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "those who were looked at before do not hear that the job is over since",
         (
             "domain/following.py",
-            "    if job.is_over != walk.over:\n",
+            "    if _state(job) != walk.state:\n",
             "    if not walk.number:\n",
         ),
         by=WAITS,
@@ -171,8 +172,8 @@ GRAPH_MUTANTS: list[Mutant] = [
         "the parents that are left are counted down by who tells, and not read",
         (
             "domain/rounds.py",
-            "    return _blocked(up, parents, new, began) or _latest(up, parents, ends)\n",
-            "    left = _blocked(up, parents, new, began) if len(new) < 2 else None\n"
+            "    return _blocked(up, parents, began) or _latest(up, parents, ends)\n",
+            "    left = _blocked(up, parents, began) if len(new) < 2 else None\n"
             "    return left or _latest(up, parents, ends)\n",
         ),
         by=GRAPHS,
@@ -249,7 +250,7 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "runs all the same",
         "a run whose dependencies are not met is never judged",
-        ("domain/looks.py", "    if found.reason is not None and definition", "    if not found.marks and definition"),
+        ("domain/looks.py", "    judged = found.reason is not None and", "    judged = not found.marks and"),
         by=GRAPHS,
     ),
     m(
@@ -304,7 +305,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "join any is judged by the first end that does not meet its condition",
         (
             "domain/rounds.py",
-            "    blocked = _blocked(up, parents, new, min(began, default=None))",
+            "    blocked = _blocked(up, parents, min(began, default=None))",
             "    blocked = None",
         ),
         by=GRAPHS,
@@ -347,7 +348,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "a parent that is scheduled later than the job may wait is not waited for",
         (
             "domain/rounds.py",
-            "max([since] + [parent.due for parent in missing if parent.due is not None]) + timeout",
+            "max([since] + [parent.due for parent in left if parent.due is not None]) + timeout",
             "since + timeout",
         ),
         by=WAITS,
@@ -367,7 +368,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "a job gives up a parent that waits itself",
         (
             "domain/rounds.py",
-            "    if since is None or any(parent.waits for parent in missing):\n",
+            "    if since is None or any(parent.waits for parent in left):\n",
             "    if since is None:\n",
         ),
         by=WAITS,
@@ -378,6 +379,62 @@ GRAPH_MUTANTS: list[Mutant] = [
         ("domain/looks.py", "        if until is None or now < until:\n", "        if until is None or until:\n"),
         by=GRAPHS,
         seed=17,
+    ),
+    m(
+        "one stands for the time of all",
+        "the time of a job with many parents goes by unseen while the one that blocked before still does",
+        (
+            "usecases/graph.py",
+            "    stands = may_stand(row.defined.upstream_timeout, up, blocker)\n",
+            "    stands = True\n",
+        ),
+        by=DEADLINES,
+    ),
+    m(
+        "any blocker stands",
+        "the parent that is asked alone is not the one whose own time is over last: each look reads all",
+        ("domain/looks.py", "    if may_stand(timeout, up, parents[found]):\n", "    if parents:\n"),
+        by=DEADLINES,
+    ),
+    m(
+        "paused in silence",
+        "those who wait for a job that is paused notice once an hour that their own time is over",
+        ("domain/following.py", "    if may_be_given_up_sooner(before, after):\n", "    if not after.id:\n"),
+        by=DEADLINES,
+    ),
+    m(
+        "progress is told",
+        "each start of a job is told to all that depend on it",
+        ("domain/upstream.py", "new.over or _attempts(before) != _attempts(after)", "new.over"),
+        by=DEADLINES,
+    ),
+    m(
+        "told before the pause",
+        "those who were looked at before the job was paused do not hear of it",
+        ("domain/following.py", "    return job.is_over, job.paused\n", "    return job.is_over, False\n"),
+        by=DEADLINES,
+    ),
+    m(
+        "looks by the hour",
+        "a job may wait for less than an hour, and looks at a parent that waits itself once an hour",
+        ("domain/looks.py", "LOOK_EVERY), now + timeout)", "LOOK_EVERY), now + LOOK_EVERY)"),
+        by=DEADLINES,
+    ),
+    m(
+        "time begins before the earliest start",
+        "a parent that began late has no time left",
+        (
+            "domain/looks.py",
+            "dependent_slot_id(max(instant, earliest), job.id, taken)",
+            "dependent_slot_id(instant, job.id, taken)",
+        ),
+        by=DEADLINES,
+    ),
+    m(
+        "time begins before the gate",
+        "a parent that waited long at its gate is given up once it is approved",
+        ("domain/upstream.py", "        dues.append(run.approval.at)\n", "        pass\n"),
+        by=DEADLINES,
     ),
     m(
         "late end counts",
