@@ -59,6 +59,8 @@ class GraphJudge:
         self.rewired: set[str] = set()
         """Jobs that callers let depend on others than at first."""
         self.patience = Patience(self)
+        self.gave_up: set[str] = set()
+        """Jobs whose last round was over before what they waited for had ended."""
         self.gated: dict[tuple[str, str], object] = {}
         """Runs that came to their gate, with what was decided of each."""
         self.at_gate: Callable[[str, str], None] = lambda job_id, slot: None
@@ -245,9 +247,11 @@ class GraphJudge:
             must(grows, "what is taken only grows", (label, taken, latest))
         alone = len(taken) == 1 and len(self.document(job_id)["dependsOn"]) == 1 and job_id not in self.rewired
         if alone and before and before[-1] and reason != "UPSTREAM_TIMEOUT":
-            due = before[-1][0][1] + 1
+            # What was waited for in vain is taken already.
+            due = before[-1][0][1] + 1 + (job_id in self.gave_up)
             must(taken[0][1] == due, "each end of a single parent is taken in its turn", (label, taken, due))
         before.append(taken)
+        (self.gave_up.add if reason == "UPSTREAM_TIMEOUT" else self.gave_up.discard)(job_id)
 
     # --- calls and history ---
 

@@ -391,12 +391,6 @@ GRAPH_MUTANTS: list[Mutant] = [
         by=DEADLINES,
     ),
     m(
-        "any blocker stands",
-        "the parent that is asked alone is not the one whose own time is over last: each look reads all",
-        ("domain/looks.py", "    if may_stand(timeout, up, parents[found]):\n", "    if parents:\n"),
-        by=DEADLINES,
-    ),
-    m(
         "paused in silence",
         "those who wait for a job that is paused notice once an hour that their own time is over",
         ("domain/following.py", "    if may_be_given_up_sooner(before, after):\n", "    if not after.id:\n"),

@@ -77,6 +77,35 @@ def test_a_parent_that_waits_is_paused() -> None:
     assert graph.outcomes("c") == [TIMED_OUT]
 
 
+def test_one_of_many_parents_that_waits_is_paused() -> None:
+    """It was the one that is asked alone."""
+    graph = Graph()
+    graph.job("never", enabled=False)
+    names = [f"p{number}" for number in range(12)]
+    for name in names:
+        graph.job(name, enabled=False)
+    graph.job("b", "never", upstreamTimeoutSeconds=DAY)
+    graph.job("c", *names, "b", upstreamTimeoutSeconds=HOUR)
+    graph.run_to(5 * HOUR + 100)
+    assert graph.status("c") == ["BLOCKED"]
+    pause(graph, "b")
+    graph.run(NOTICED)
+    assert graph.outcomes("c") == [TIMED_OUT]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_many_parents_are_read_now_and_then_though_the_wait_is_short(order: int) -> None:
+    graph = Graph()
+    names = [f"p{number}" for number in range(100)]
+    for place, name in enumerate(names[::order]):
+        graph.job(name, schedule=at(60 + 10 * place))
+    graph.job("child", *names, upstreamTimeoutSeconds=60)
+    graph.world.jobs.calls.clear()
+    graph.run(1_200)
+    assert graph.outcomes("child") == [("COMPLETED", None)]
+    assert graph.world.jobs.calls.count("get_rows") < 40
+
+
 def test_a_parent_is_paused_before_its_slot() -> None:
     graph = Graph()
     graph.job("b", schedule=at(DAY))
@@ -123,13 +152,13 @@ def test_a_parent_is_scheduled_sooner() -> None:
 
 def test_a_parent_begins_to_run_after_a_long_wait() -> None:
     graph = Graph()
-    graph.job("a", schedule=at(5 * HOUR))
+    graph.job("a", schedule=at(5 * HOUR + 1_800))
     graph.job("b", "a", retryConfig=SLOW)
     graph.job("c", "b", upstreamTimeoutSeconds=600)
     graph.retries["b"] = 3
-    graph.run_to(5 * HOUR + 60)
+    graph.run_to(5 * HOUR + 1_800 + 60)
     assert graph.status("b") == ["RETRYING"]
-    is_given_up(graph, "c", 5 * HOUR + 600)
+    is_given_up(graph, "c", 5 * HOUR + 1_800 + 600)
 
 
 def test_a_parent_that_starts_at_the_earliest_may_take_its_time_from_there() -> None:
