@@ -467,6 +467,26 @@ GRAPH_MUTANTS: list[Mutant] = [
     ),
     # --- callers ---
     m(
+        "earliest start kept",
+        "a run that waits for its earliest start keeps the one that it was made with",
+        (
+            "domain/rescheduling.py",
+            "return _with_its_earliest(job, replace(row, next_slot=None), definition, int(now))",
+            "return replace(row, next_slot=None)",
+        ),
+        by=WAITS,
+    ),
+    m(
+        "earliest start unsent",
+        "a run with a new earliest start is brought by the sweep",
+        (
+            "domain/rescheduling.py",
+            "    return next_hint(row) + tuple(",
+            "    return next_hint(row) or tuple(()) and tuple(",
+        ),
+        by=WAITS,
+    ),
+    m(
         "no edge",
         "a parent does not know who depends on it",
         ("usecases/dependencies.py", "    services.dependents.add(child, given)\n", ""),
