@@ -481,8 +481,8 @@ GRAPH_MUTANTS: list[Mutant] = [
         "a run with a new earliest start is brought by the sweep",
         (
             "domain/rescheduling.py",
-            "    return next_hint(row) + tuple(",
-            "    return next_hint(row) or tuple(()) and tuple(",
+            "hint.slot_id in row.runs and hint not in known",
+            "hint.slot_id in row.runs and not known",
         ),
         by=WAITS,
     ),
