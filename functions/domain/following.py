@@ -49,8 +49,8 @@ class Telling(NamedTuple):
     """The end that it began with: every dependent hears of it, or of a later one."""
     after: str | None
     """The last dependent that was looked at."""
-    state: tuple[bool, bool]
-    """Whether the job is over, and paused, as those who were looked at have seen it."""
+    state: tuple[bool, bool, bool]
+    """Whether the job is over, is paused, runs but once, as those who were looked at have seen it."""
     done: bool = False
     """There is no other dependent after that one."""
 
@@ -80,8 +80,8 @@ def decide_told(job: Job, walk: Telling, *, now: float) -> Write | Drop:
     return Write(job=with_attention(row, int(now)), reason="TOLD", hints=more)
 
 
-def _state(job: Job) -> tuple[bool, bool]:
-    return job.is_over, job.paused
+def _state(job: Job) -> tuple[bool, bool, bool]:
+    return job.is_over, job.paused, job.followed is not None and job.followed.once
 
 
 def _anew(job: Job, followed: Followed, now: float) -> Write:
@@ -110,7 +110,7 @@ def _with_its_end(before: Job, after: Job, now: int) -> Job:
     if after.is_over and not before.is_over and followed.told >= followed.ends:
         # No end, but those who wait for one have to know that none comes.
         return _to_be_told(after, followed)
-    if may_be_given_up_sooner(before, after):
+    if followed.once != before.followed.once or may_be_given_up_sooner(before, after):
         return _to_be_told(after, followed)
     return after
 

@@ -14,7 +14,7 @@ from functions.domain.ids import dependent_slot_id
 from functions.domain.job import Job, Upstream
 from functions.domain.rounds import Blocked, Round, Settled, deadline, may_stand, missing, next_round, timed_out
 from functions.domain.run import ActiveRun, Outcome, RunState
-from functions.domain.upstream import TIMED_OUT, Ends, Parent
+from functions.domain.upstream import TIMED_OUT, Ends, Parent, counting_again
 
 LOOK_EVERY = 3_600
 """Seconds between two looks at parents that nobody asked for: what a lost message costs at most."""
@@ -27,6 +27,7 @@ def decide_look(job: Job, parents: Sequence[Parent], ends: Ends, *, now: float) 
     up, instant = job.upstream, int(now)
     if up is None or may_not_look(job) is not None:
         return Drop(may_not_look(job) or "NO_UPSTREAM")
+    up = counting_again(up, parents)
     found = next_round(job.defined.join, up, parents, ends)
     if isinstance(found, Blocked):
         since = up.since if up.since is not None else found.since
@@ -37,6 +38,16 @@ def decide_look(job: Job, parents: Sequence[Parent], ends: Ends, *, now: float) 
     if isinstance(found, Settled) or _is_taken(job, up, found):
         return _write(job, replace(up, look_at=None, since=None, blocked_by=None, seen=()), instant, "SETTLED")
     return _make(job, up, found, now=instant)
+
+
+def as_often(job: Job, decision: Write | Drop, *, once: bool) -> Write | Drop:
+    """The decision of a look at parents that run once, all of them, or not: so does the job, and says so to those who
+    depend on it."""
+    row = decision.job if isinstance(decision, Write) else job
+    if row.followed is None or row.followed.once == once:
+        return decision
+    row = replace(row, followed=replace(row.followed, once=once))
+    return replace(decision, job=row) if isinstance(decision, Write) else Write(job=row, reason=decision.reason)
 
 
 def _is_taken(job: Job, up: Upstream, found: Round) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from functions.domain.dependence import Dependency, On
 from functions.domain.ids import slot_instant
-from functions.domain.job import Job
+from functions.domain.job import Job, Upstream
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 ABSORBED = 9_999_999_999
@@ -141,6 +141,16 @@ def is_done_with(parent: Parent, mark: int) -> bool:
     """Whether nothing of the parent counts any more for who has this mark of it: another was enough, or its one run
     came too late."""
     return mark == ABSORBED or (parent.once and mark > parent.ends)
+
+
+def counting_again(up: Upstream, parents: Sequence[Parent]) -> Upstream:
+    """The marks where a parent of which nothing was to count any more runs again and again since: it counts from now
+    on."""
+    marks = tuple(
+        parent.ends if mark == ABSORBED and not parent.once and not parent.over else mark
+        for parent, mark in zip(parents, up.marks, strict=True)
+    )
+    return up if marks == up.marks else replace(up, marks=marks)
 
 
 def initial_marks(parents: Sequence[Parent]) -> tuple[int, ...]:

@@ -286,6 +286,7 @@ class GraphJudge:
         self._no_cycle()
         for row in self.rows.values():
             self._rests(row)
+            self._is_as_often(row)
         if self.plan.exact:
             self._as_foretold()
 
@@ -323,6 +324,14 @@ class GraphJudge:
                 "nobody waits for what has ended",
                 (label, self.label(parent), mark, ends, comes),
             )
+
+    def _is_as_often(self, row: Job) -> None:
+        """Who depends on others runs once where all of these do, and those below it know."""
+        if row.followed is None or row.upstream is None or row.cancelled or row.paused or row.deleted_at is not None:
+            return
+        parents = [self.rows[parent] for parent in _edges(self.world.jobs.stored(row.id)) if parent in self.rows]
+        once = all(parent.followed is not None and parent.followed.once for parent in parents)
+        must(row.followed.once == once, "a job runs as often as its parents", (self.label(row.id), row.followed, once))
 
     def _no_cycle(self) -> None:
         # What is deleted runs no more: a way through it leads nowhere.

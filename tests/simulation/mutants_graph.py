@@ -6,6 +6,7 @@ from tests.simulation.mutant import GRAPHS, Mutant, m
 
 RULES = "tests/unit/test_graph.py"
 WAITS = "tests/unit/test_graph_waits.py"
+ONCE = "tests/unit/test_graph_once.py"
 DEADLINES = "tests/unit/test_graph_deadlines.py"
 
 GRAPH_MUTANTS: list[Mutant] = [
@@ -393,7 +394,7 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "paused in silence",
         "those who wait for a job that is paused notice once an hour that their own time is over",
-        ("domain/following.py", "    if may_be_given_up_sooner(before, after):\n", "    if not after.id:\n"),
+        ("domain/following.py", " or may_be_given_up_sooner(before, after):\n", ":\n"),
         by=DEADLINES,
     ),
     m(
@@ -405,7 +406,7 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "told before the pause",
         "those who were looked at before the job was paused do not hear of it",
-        ("domain/following.py", "    return job.is_over, job.paused\n", "    return job.is_over, False\n"),
+        ("domain/following.py", "    return job.is_over, job.paused,", "    return job.is_over, False,"),
         by=DEADLINES,
     ),
     m(
@@ -464,6 +465,28 @@ GRAPH_MUTANTS: list[Mutant] = [
         ("domain/visit.py", "    looks = job.look_due is not None and", "    looks = False and"),
         by=GRAPHS,
         seed=2,
+    ),
+    m(
+        "often in silence",
+        "those below a job do not hear that it runs again and again from now on, or once",
+        ("domain/following.py", "    if followed.once != before.followed.once or may_be", "    if may_be"),
+        by=ONCE,
+    ),
+    m(
+        "once for ever",
+        "a job says of itself what was so when others began to depend on it",
+        ("domain/looks.py", "    if row.followed is None or row.followed.once == once:\n", "    if row:\n"),
+        by=GRAPHS,
+    ),
+    m(
+        "absorbed for ever",
+        "a parent that runs again and again, and ran once before, never counts",
+        (
+            "domain/upstream.py",
+            "        parent.ends if mark == ABSORBED and not parent.once and",
+            "        parent.ends if not up and",
+        ),
+        by=ONCE,
     ),
     # --- callers ---
     m(
