@@ -132,30 +132,30 @@ def quarantined(job: Job, slot: str, run: ActiveRun, *, now: float, write_id: st
 
 
 def after_quarantine(job: Job, due: tuple[tuple[str, ActiveRun], ...], *, now: float) -> Write | Drop:
-    """The row without what was due, at rest: a change of its schedule, or a forced retry, revives it.
+    """The row without the first of what was due, so that each is an end of its own; without all of it, it is at rest: a
+    change of its schedule, or a forced retry, revives it.
 
     A run that was started in the meantime is left to its owner, who finds the history row.
     """
-    row = job
-    for slot, run in due:
-        if not is_still_due(row, slot, run):
-            continue
-        ended = LastRun(
-            slot_id=slot,
-            attempt=run.current_attempt,
-            outcome=run.verdict or Outcome.PERMANENTLY_FAILED,
-            fence=run.fence,
-            ended_at=int(now),
-            error_code="QUARANTINED" if run.verdict is None else None,
-            reason=run.verdict_for,
-            approval=run.approval,
-        )
-        row = replace(without_run(row, slot), last_run=ended)
-        if _is_next(row, slot):
-            row = replace(row, next_slot=None, last_slot=row.next_slot, catch_up_to=None)
-    if row is job:
+    left = [(slot, run) for slot, run in due if is_still_due(job, slot, run)]
+    if not left:
         return Drop("PROGRESS")
-    row = replace(released(row, int(now)), gap=None, wakes=0)
+    slot, run = left[0]
+    ended = LastRun(
+        slot_id=slot,
+        attempt=run.current_attempt,
+        outcome=run.verdict or Outcome.PERMANENTLY_FAILED,
+        fence=run.fence,
+        ended_at=int(now),
+        error_code="QUARANTINED" if run.verdict is None else None,
+        reason=run.verdict_for,
+        approval=run.approval,
+    )
+    row = replace(without_run(job, slot), last_run=ended)
+    if _is_next(row, slot):
+        row = replace(row, next_slot=None, last_slot=row.next_slot, catch_up_to=None)
+    # Woken as often as before where more is left: whoever finds it, should this visit die, goes on at once.
+    row = replace(released(row, int(now)), gap=None, wakes=job.wakes if len(left) > 1 else 0)
     return Write(job=with_attention(row, int(now)), reason="QUARANTINED", flush=job.gap)
 
 

@@ -227,9 +227,11 @@ def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
     due = tuple((slot, run) for slot, run in decision.due if is_still_due(job, slot, run))
     for slot, run in due:
         engine.history.record(quarantined(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
-    ended = apply(engine, job, lambda row, _: after_quarantine(row, due, now=engine.clock.now()))
-    if not isinstance(ended, Applied):
-        return ended.reason
-    concurrency.after_write(engine, ended)
-    send(engine, ended.job, ended.write.hints)
-    return ended.write.reason
+    done = "PROGRESS"
+    while isinstance(
+        ended := apply(engine, job, lambda row, _: after_quarantine(row, due, now=engine.clock.now())), Applied
+    ):
+        job, done = ended.job, ended.write.reason
+        concurrency.after_write(engine, ended)
+        send(engine, job, ended.write.hints)
+    return done
