@@ -1,7 +1,7 @@
 """`make e2e`: the end-to-end tests on the stack that is up, or else on one of their own, which is removed again.
 
 Modules that mostly wait and disturb nobody are marked `beside` and run side by side; then come the others, one by one,
-first those that measure nothing (`patient`). `make ci` has all other tests run (`make tests`) while these two groups do,
+first those that measure nothing (`patient`). `make ci` has all others run (`make tests`) while these two groups do,
 with what they leave of the processors; what measures has the machine for itself.
 """
 
