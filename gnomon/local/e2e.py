@@ -1,7 +1,8 @@
 """`make e2e`: the end-to-end tests on the stack that is up, or else on one of their own, which is removed again.
 
-Modules that mostly wait and disturb nobody are marked `beside` and run side by side; then come the others, one by one.
-`make ci` has all other tests run (`make tests`) while those wait, with what they leave of the processors.
+Modules that mostly wait and disturb nobody are marked `beside` and run side by side; then come the others, one by one,
+first those that measure nothing (`patient`). `make ci` has all others run (`make tests`) while these two groups do,
+with what they leave of the processors; what measures has the machine for itself.
 """
 
 from __future__ import annotations
@@ -79,7 +80,12 @@ def _pytest(where: Place, arguments: Sequence[str], others: Callable[[], int]) -
         return subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
 
     side_by_side = ("-n", str(SIDE_BY_SIDE), "--dist", "loadfile")
-    codes = [run("-m", "e2e and beside", *side_by_side), others(), run("-m", "e2e and not beside")]
+    codes = [
+        run("-m", "e2e and beside", *side_by_side),
+        run("-m", "e2e and patient"),
+        others(),
+        run("-m", "e2e and not beside and not patient"),
+    ]
     failed = [code for code in codes if code not in (0, _NONE_CHOSEN)]
     if failed or all(codes):
         raise LocalError(f"tests ended with {(failed or codes)[0]}")

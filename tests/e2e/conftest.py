@@ -41,6 +41,8 @@ BESIDE = (
 
 Of these, what measures seconds (`on_time`) waits until the machine is quiet.
 """
+PATIENT = ("test_access", "test_hostile_requests", "test_service", "test_graphs", "test_workflows", "test_contract")
+"""They run one by one, but measure nothing: a busy machine is good enough."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -55,6 +57,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in here:
         if item.path.stem in BESIDE and not item.get_closest_marker("on_time"):
             item.add_marker("beside")
+        elif item.path.stem in PATIENT:
+            item.add_marker("patient")
     if here:
         others = [item for item in items if item not in here]
         items[:] = [*others, *sorted(here, key=rank)]
