@@ -183,6 +183,42 @@ GRAPH_MUTANTS: list[Mutant] = [
         ),
         by=RULES,
     ),
+    m(
+        "deleted and asked",
+        "a job that is deleted takes what its parents end",
+        ("domain/looks.py", "job.cancelled or job.deleted_at is not None", "job.cancelled"),
+        by="tests/unit/test_graph_ages.py",
+    ),
+    m(
+        "edges of the living",
+        "an edge is taken away once its child was looked at",
+        (
+            "usecases/graph.py",
+            "    if parent.deleted_at is not None or child.deleted_at is not None:\n",
+            "    if child:\n",
+        ),
+        by=GRAPHS,
+    ),
+    m(
+        "edges of the dead",
+        "the edges to the dependents of a job that is deleted stay for ever",
+        (
+            "usecases/graph.py",
+            "    if parent.deleted_at is not None or child.deleted_at is not None:\n",
+            "    if child.deleted_at is not None:\n",
+        ),
+        by="tests/unit/test_graph_ages.py",
+    ),
+    m(
+        "edges to the dead",
+        "an edge to a job that is deleted stays until its parent ends once more",
+        (
+            "domain/following.py",
+            "if after.upstream is not None and _is_deleted_now(before, after) else ())",
+            "if False else ())",
+        ),
+        by="tests/unit/test_graph_ages.py",
+    ),
     # --- asking ---
     m(
         "counter",
