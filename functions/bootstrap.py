@@ -81,6 +81,7 @@ class _AttemptPorts(_EnginePorts):
     circuits: Circuits
 
 
+gc.freeze()
 gc.enable()
 
 
