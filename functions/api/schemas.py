@@ -4,8 +4,6 @@ Strict: `true` is no number, `"5"` is no number, an unknown field is an error. T
 the caller's own document.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -36,7 +34,7 @@ def absent(**limits: Any) -> Any:
 
 
 class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel, defer_build=True)
 
 
 Instant = Annotated[

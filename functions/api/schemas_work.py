@@ -1,7 +1,5 @@
 """What workers and targets that report later may send: shapes and ranges, as strict as in schemas.py."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
