@@ -11,9 +11,9 @@ from functions.api.caller import caller_of
 from functions.api.conditional import if_match
 from functions.api.problems import NotAcceptableError, UnsupportedMediaTypeError
 from functions.domain.errors import FieldProblem, InvalidRequestError, NotFoundError
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.ids import is_job_id
 from functions.domain.worker import is_worker_id
-from functions.usecases.jobs import IdempotencyKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functions.domain.caller import Caller
 from functions.domain.errors import GnomonError, JobExistsError
 from functions.domain.following import first_hints
+from functions.domain.idempotency import IdempotencyKey
 from functions.usecases.dependencies import connected
-from functions.usecases.jobs import Created, IdempotencyKey, JobDraft, drafted, load_job
+from functions.usecases.jobs import Created, JobDraft, drafted, load_job
 from functions.usecases.services import Services
 from functions.usecases.writing import send_all
 
