@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from functions.api.request import Answer, Request
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
     from functions.usecases.services import Polls
 
 
-@dataclass(frozen=True, slots=True)
 class PollRoutes:
     """It may wait."""
 
-    polls: Polls
+    def __init__(self, polls: Polls) -> None:
+        self.polls = polls
 
     def routes(self) -> tuple[Route, ...]:
         return (Route("pollWorker", "POST", f"{WORKER}/poll", Access.WORK, self.poll),)

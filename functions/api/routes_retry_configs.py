@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from functions.usecases.services import Services
 
 
-@dataclass(frozen=True, slots=True)
 class RetryConfigRoutes:
-    services: Services
+    def __init__(self, services: Services) -> None:
+        self.services = services
 
     def routes(self) -> tuple[Route, ...]:
         one = f"{RETRY_CONFIGS}{{jobType}}"
