@@ -7,7 +7,6 @@ brings it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from functions.domain.condition import LOOK_STEPS, holds
 from functions.domain.decision import Drop, Write
@@ -20,6 +19,7 @@ from functions.domain.looks import as_often, decide_look, look_later, may_not_lo
 from functions.domain.rounds import may_stand
 from functions.domain.run import LastRun
 from functions.domain.upstream import Ends, Parent, parent_of, unmet
+from functions.parallel import for_all
 from functions.usecases.ancestors import as_settled
 from functions.usecases.dependencies import runs_once
 from functions.usecases.services import Engine, Executor
@@ -91,12 +91,7 @@ def _look_at_all(executor: Executor, parent: Job, children: Sequence[str]) -> li
             return error
         return None
 
-    if len(children) < 2 or executor.parallel < 2:
-        found = [one(child) for child in children]
-    else:
-        with ThreadPoolExecutor(max_workers=executor.parallel) as pool:
-            found = list(pool.map(one, children))
-    return [error for error in found if error is not None]
+    return [error for error in for_all(one, children, at_once=executor.parallel) if error is not None]
 
 
 def _look_at(executor: Executor, parent: Job, child_id: str) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 from functions.domain.caller import Caller, Role
 from functions.domain.errors import ConflictError, NotFoundError, UnavailableError
 from functions.domain.execution import ExecutionError, ExecutionStatus
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.ids import run_id
 from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import Decision
 from functions.usecases.approvals import GateDecision, decide_run
-from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
+from functions.usecases.jobs import JobDraft, change_job, create_job
 from functions.usecases.services import Executor, Services
 from tests.driver import ADMIN
 from tests.faults import Crash
