@@ -79,3 +79,78 @@ def test_the_collector_works_when_the_settings_are_wrong() -> None:
     )
 
     assert in_a_fresh_interpreter(source).stdout.split() == ["SettingError", "True"]
+
+
+def test_a_poll_loads_one_route_of_the_api() -> None:
+    only = ("functions.api.app", "functions.api.drafts", "functions.api.schemas", "functions.usecases.workflows")
+
+    assert belonging(loaded("poll"), ("functions.api",))
+    assert belonging(loaded("poll"), only) == []
+    assert [name for name in loaded("poll") if name.startswith("functions.api.routes_")] == [
+        "functions.api.routes_poll"
+    ]
+
+
+OF_ATTEMPTS = ["admission", "ancestors", "circuits", "concurrency", "executor", "graph", "holders", "judging"]
+OF_ATTEMPTS += ["services", "upstream_values", "writing"]
+"""What deciding about a job's run takes."""
+OF_POLLS = [*OF_ATTEMPTS, *["claim_limits", "claiming", "dependencies", "history", "jobs", "rewiring"]]
+USECASES = {
+    "poll": OF_POLLS,
+    "executor": OF_ATTEMPTS,
+    "steps": [*OF_ATTEMPTS, "steps"],
+    "sweep": [*OF_ATTEMPTS, "sweep"],
+    "dead_letters": ["dead_letters", "services"],
+    "lifecycle": ["lifecycle", "services"],
+    "jobs": [],
+}
+
+
+@pytest.mark.parametrize("handler", sorted(USECASES))
+def test_a_function_loads_no_use_case_of_others(handler: str) -> None:
+    prefix = "functions.usecases."
+
+    assert sorted(name.removeprefix(prefix) for name in loaded(handler) if name.startswith(prefix)) == sorted(
+        USECASES[handler]
+    )
+
+
+MADE = """
+import sys
+own = {c for n, m in list(sys.modules.items()) if n.startswith("functions") for c in vars(m).values()
+       if isinstance(c, type) and c.__module__.startswith("functions")}
+print(sum("__dataclass_fields__" in vars(c) for c in own),
+      sum(hasattr(c, "__pydantic_complete__") for c in own),
+      sum(getattr(c, "__pydantic_complete__", False) for c in own))
+"""
+DATACLASSES = {"api": 88, "poll": 71, "executor": 60, "steps": 61, "sweep": 60, "dead_letters": 44, "lifecycle": 56}
+"""How many a cold start may make: each costs it a third of a millisecond, which a NamedTuple, a plain class, or a
+module that only those import who use it does not. Raise a number where what is added is worth that."""
+
+
+@cache
+def made(handler: str) -> tuple[int, int, int]:
+    """Dataclasses of ours, models of ours, and how many of these were built, when a handler is ready."""
+    dataclasses, models, built = map(int, in_a_fresh_interpreter(f"{start(handler)}\n{MADE}").stdout.split())
+    return dataclasses, models, built
+
+
+@pytest.mark.parametrize("handler", sorted(DATACLASSES))
+def test_a_cold_start_makes_few_dataclasses(handler: str) -> None:
+    dataclasses, _, _ = made(handler)
+
+    assert 0 < dataclasses <= DATACLASSES[handler]
+
+
+@pytest.mark.parametrize("handler", ["api", "poll", "lifecycle"])
+def test_a_model_is_built_when_it_first_reads_something(handler: str) -> None:
+    _, models, built = made(handler)
+
+    assert models > 0
+    assert built == 0
+
+
+def test_the_collector_never_looks_through_what_the_libraries_made() -> None:
+    source = "from functions import bootstrap\nimport gc\nprint(gc.isenabled(), gc.get_freeze_count() > 10_000)"
+
+    assert in_a_fresh_interpreter(source).stdout.split() == ["True", "True"]
