@@ -37,7 +37,6 @@ from functions.adapters.dynamodb_keys import (
     waiting_partition,
 )
 from functions.adapters.dynamodb_transactions import Refusal, past_transactions, write_together
-from functions.adapters.parallel import for_all
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import (
     CorruptDefinitionError,
@@ -45,6 +44,7 @@ from functions.domain.errors import (
     JobExistsError,
     LostRaceError,
 )
+from functions.parallel import for_all
 from functions.ports import Page
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ brings it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from functions.domain.condition import LOOK_STEPS, holds
 from functions.domain.decision import Drop, Write
@@ -16,10 +15,13 @@ from functions.domain.errors import CorruptDefinitionError, GnomonError
 from functions.domain.expression import Effort
 from functions.domain.following import Telling, decide_told, telling
 from functions.domain.job import Job
-from functions.domain.looks import decide_look, look_later, may_not_look
+from functions.domain.looks import as_often, decide_look, look_later, may_not_look
+from functions.domain.rounds import may_stand
 from functions.domain.run import LastRun
 from functions.domain.upstream import Ends, Parent, parent_of, unmet
+from functions.parallel import for_all
 from functions.usecases.ancestors import as_settled
+from functions.usecases.dependencies import runs_once
 from functions.usecases.services import Engine, Executor
 from functions.usecases.writing import apply, send
 
@@ -87,12 +89,7 @@ def _look_at_all(executor: Executor, parent: str, children: Sequence[str]) -> li
             return error
         return None
 
-    if len(children) < 2 or executor.parallel < 2:
-        found = [one(child) for child in children]
-    else:
-        with ThreadPoolExecutor(max_workers=executor.parallel) as pool:
-            found = list(pool.map(one, children))
-    return [error for error in found if error is not None]
+    return [error for error in for_all(one, children, at_once=executor.parallel) if error is not None]
 
 
 def _look_at(executor: Executor, parent: str, child_id: str) -> None:
@@ -123,7 +120,8 @@ def _ask(executor: Executor, job: Job) -> tuple[Job, str]:
         ids = [dependency.job_id for dependency in row.defined.depends_on]
         rows = executor.jobs.get_rows(ids)
         parents = as_settled(executor, row, [parent_of(rows.get(one)) for one in ids], rows)
-        return decide_look(row, parents, _ends(executor, row, parents), now=now)
+        once = runs_once(row.defined, map(parent_of, rows.values()))
+        return as_often(row, decide_look(row, parents, _ends(executor, row, parents), now=now), once=once)
 
     done = apply(executor, job, decide)
     if isinstance(done, Drop):
@@ -143,7 +141,8 @@ def _blocked_as_before(executor: Executor, row: Job, now: float) -> bool:
     if row.defined.join is Join.ANY or len(dependencies) <= _FEW or up.blocked_by >= len(dependencies):
         return False
     blocker = parent_of(executor.jobs.get(dependencies[up.blocked_by].job_id, with_definition=False))
-    return not blocker.over and blocker.ends <= up.marks[up.blocked_by]
+    stands = may_stand(row.defined.upstream_timeout, up, blocker)
+    return stands and not blocker.over and blocker.ends <= up.marks[up.blocked_by]
 
 
 def _ends(executor: Executor, job: Job, parents: Sequence[Parent]) -> Ends:

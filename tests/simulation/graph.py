@@ -23,7 +23,7 @@ from tests.driver import ADMIN
 from tests.faults import Crash
 from tests.simulation.actors import Actor, TroubleError
 from tests.simulation.graph_judge import LATE, GraphJudge
-from tests.simulation.graph_plan import PATIENCE, GraphPlan, Node, graph
+from tests.simulation.graph_plan import PATIENCES, GraphPlan, Node, graph
 from tests.simulation.plan import Action
 from tests.simulation.ports import SimTargets
 from tests.simulation.story import REQUESTS, Story, Told
@@ -103,7 +103,7 @@ class GraphStory(Story):
         self._early: list[Action] = []
         """Jobs that wait for others to be created."""
         if any(node.kind == "never" for node in plan.nodes):
-            self.settle = PATIENCE + SETTLE
+            self.settle = max(PATIENCES) + SETTLE
 
     def tell(self) -> Told:
         self.world.scheduler.at(self.plan.ends + LATE, self.judge.in_time)
