@@ -210,7 +210,7 @@ def _read(response: http.client.HTTPResponse) -> bytes:
 
 
 def _result(response: http.client.HTTPResponse, body: bytes, *, whole: bool) -> TargetAnswer:
-    """What is kept of a success. One with JSON that is too large stays one: the work is done, and a stranger's API cannot
+    """What is kept of a success. One with too much JSON stays one: the work is done, and a stranger's API cannot
     be told to answer less (docs/decisions/0049-results-are-kept-whole-or-refused.md)."""
     try:
         return completed(kept_result(body, declared=_is_json(response), whole=whole))
