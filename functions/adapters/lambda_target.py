@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from functions.adapters.answers import completed, failed, is_retryable_status, retry_after, timed_out
 from functions.adapters.deadline import Deadline, DeadlineError, within
-from functions.domain.result import RESULT_BYTES, TOO_LARGE, ResultTooLargeError, whole_result
+from functions.domain.result import RESULT_BYTES, ResultTooLargeError, whole_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,7 +131,7 @@ def _returned(answer: bytes) -> TargetAnswer:
             raise ResultTooLargeError(_ANSWER_BYTES, at_least=True)
         return completed(whole_result(answer))
     except ResultTooLargeError as error:
-        return failed(TOO_LARGE, f"the function's result cannot be kept: {error}", retryable=False)
+        return failed("RESULT_TOO_LARGE", f"the function's result cannot be kept: {error}", retryable=False)
 
 
 def _died(answer: bytes, timeout_seconds: int, *, elapsed: float) -> TargetAnswer:

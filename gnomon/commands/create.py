@@ -107,7 +107,7 @@ def create(  # noqa: PLR0913 - each is a flag of the command
         str | None,
         typer.Option(
             metavar="JMESPATH",
-            help="And only if this is true of its result (one --depends-on).",
+            help="And only if this is true of its result; with one parent.",
             rich_help_panel=_AFTER,
         ),
     ] = None,

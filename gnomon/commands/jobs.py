@@ -121,7 +121,7 @@ def reject(
 
 
 def _etag(session: Session, job_id: str, revision: int | None) -> str:
-    """Of the job that is decided about: as somebody looked at it, or else as it is now. Its first number alone counts."""
+    """Of the job decided about, as somebody looked at it or else as it is now. Its first number alone counts."""
     return f'"{revision or session.client.get_job(job_id)["revision"]}.0"'
 
 
