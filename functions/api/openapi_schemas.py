@@ -31,7 +31,8 @@ from functions.api.schemas import (
     RetryBody,
     TypeConfigBody,
 )
-from functions.api.schemas_work import CompleteBody, FailBody, HeartbeatBody, PollBody, ProgressBody, WorkerBody
+from functions.api.schemas_poll import PollBody
+from functions.api.schemas_work import CompleteBody, FailBody, HeartbeatBody, ProgressBody, WorkerBody
 from functions.api.workflow_body import WorkflowBody
 from functions.domain.circuit import CircuitState
 from functions.domain.execution import ExecutionStatus

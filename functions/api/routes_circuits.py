@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -23,9 +22,9 @@ MAX_KEY_LENGTH = 320
 """Longest key of a circuit: a kind, a host of 253 characters and a port."""
 
 
-@dataclass(frozen=True, slots=True)
 class CircuitRoutes:
-    services: Services
+    def __init__(self, services: Services) -> None:
+        self.services = services
 
     def routes(self) -> tuple[Route, ...]:
         return (

@@ -18,7 +18,6 @@ from functions.domain.decision import (
     Due,
     Write,
     attention_no_later,
-    next_hint,
     waiting_hints,
     with_attention,
     with_run,
@@ -34,6 +33,7 @@ from functions.domain.job import Gap, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
 from functions.domain.rescheduling import (
     first_slot,
+    new_hints,
     overdue_into_gap,
     pass_over_overdue,
     rescheduled,
@@ -123,7 +123,7 @@ def decide_change(
     hints: tuple[Due, ...] = ()
     if reschedules(job, definition):
         row, flush = rescheduled(job, row, definition, now=now)
-        hints = () if row.paused else next_hint(row)
+        hints = new_hints(job, row)
     row = rewired(job, row, definition, parents, now=int(now))
     if enabled is not None and enabled == row.paused:
         if enabled:

@@ -125,6 +125,12 @@ class ActiveRun:
         return replace(self, looked_at=now) if due else self
 
     @property
+    def is_first(self) -> bool:
+        """Whether it waits for its first attempt, and for nothing but its time."""
+        fresh = self.state is RunState.WAITING and self.attempt == 0 and self.waits_for is None
+        return fresh and self.verdict is None and self.deferrals == 0
+
+    @property
     def at_gate(self) -> bool:
         """Whether it waits for an approval."""
         return self.state is RunState.WAITING and self.waits_for == APPROVAL

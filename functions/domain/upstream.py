@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from functions.domain.dependence import Dependency, On
 from functions.domain.ids import slot_instant
-from functions.domain.job import Job
+from functions.domain.job import Job, Upstream
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 ABSORBED = 9_999_999_999
@@ -80,6 +80,21 @@ def parent_of(row: Job | None) -> Parent:
     )
 
 
+def may_be_given_up_sooner(before: Job, after: Job) -> bool:
+    """Whether a write lets the waits for the job end sooner than was known, by what is no run's own progress: a pause,
+    an approval, another schedule. Those who wait have to hear of it; what a run's progress means they foresee."""
+    old, new = parent_of(before), parent_of(after)
+    if new.over or _attempts(before) != _attempts(after):
+        return False
+    if old.waits and not new.waits:
+        return True
+    return old.due is not None and not new.waits and (new.due is None or new.due < old.due)
+
+
+def _attempts(row: Job) -> dict[str, int]:
+    return {slot: run.current_attempt for slot, run in row.runs.items()}
+
+
 def _due_of(row: Job) -> int | None:
     dues = [_due_of_run(slot, run) for slot, run in row.runs.items()]
     if row.next_due is not None:
@@ -88,9 +103,16 @@ def _due_of(row: Job) -> int | None:
 
 
 def _due_of_run(slot: str, run: ActiveRun) -> int:
-    """Retries do not move it on; a first attempt that waits does: for its earliest start, or at its gate."""
-    first = run.state is RunState.WAITING and run.attempt == 0
-    return max(slot_instant(slot), (run.due_at or 0) if first else 0)
+    """Retries do not move it on; a first attempt that waits does, for its earliest start or at its gate, or that began
+    late."""
+    dues = [slot_instant(slot)]
+    if run.state is RunState.WAITING and run.attempt == 0:
+        dues.append(run.due_at or 0)
+    if run.state is RunState.RUNNING and run.attempt == 1:
+        dues.append(int(run.started_at or 0))
+    if run.approval is not None:
+        dues.append(run.approval.at)
+    return max(dues)
 
 
 def _waits(row: Job) -> bool:
@@ -125,6 +147,16 @@ def is_done_with(parent: Parent, mark: int) -> bool:
     """Whether nothing of the parent counts any more for who has this mark of it: another was enough, or its one run
     came too late."""
     return mark == ABSORBED or (parent.once and mark > parent.ends)
+
+
+def counting_again(up: Upstream, parents: Sequence[Parent]) -> Upstream:
+    """The marks where a parent of which nothing was to count any more runs again and again since: it counts from now
+    on."""
+    marks = tuple(
+        parent.ends if mark == ABSORBED and not parent.once and not parent.over else mark
+        for parent, mark in zip(parents, up.marks, strict=True)
+    )
+    return up if marks == up.marks else replace(up, marks=marks)
 
 
 def initial_marks(parents: Sequence[Parent]) -> tuple[int, ...]:

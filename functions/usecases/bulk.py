@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functions.domain.caller import Caller
 from functions.domain.errors import GnomonError, JobExistsError
 from functions.domain.following import first_hints
+from functions.domain.idempotency import IdempotencyKey
 from functions.parallel import for_all
 from functions.usecases.dependencies import connected
-from functions.usecases.jobs import Created, IdempotencyKey, JobDraft, drafted, load_job
+from functions.usecases.jobs import Created, JobDraft, drafted, load_job
 from functions.usecases.services import Services
 from functions.usecases.writing import send_all
 
 MAX_ITEMS = 100
-"""Puts under way at once: BatchWriteItem takes no condition (DynamoDB API), so each job is a put of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ def create_jobs(
         except GnomonError as error:
             return error
 
+    # BatchWriteItem takes no condition (DynamoDB API), so each job is a put of its own.
     results = for_all(create, zip(ids, drafts, strict=True))
     made = [one.job for one in results if isinstance(one, Created) and not one.replayed]
     send_all(services, ((job, first_hints(job)) for job in made))

@@ -15,11 +15,13 @@ from functions.domain.errors import CorruptDefinitionError, GnomonError
 from functions.domain.expression import Effort
 from functions.domain.following import Telling, decide_told, telling
 from functions.domain.job import Job
-from functions.domain.looks import decide_look, look_later, may_not_look
+from functions.domain.looks import as_often, decide_look, look_later, may_not_look
+from functions.domain.rounds import may_stand
 from functions.domain.run import LastRun
 from functions.domain.upstream import Ends, Parent, parent_of, unmet
 from functions.parallel import for_all
 from functions.usecases.ancestors import as_settled
+from functions.usecases.dependencies import runs_once
 from functions.usecases.services import Engine, Executor
 from functions.usecases.writing import apply, send
 
@@ -118,7 +120,8 @@ def _ask(executor: Executor, job: Job) -> tuple[Job, str]:
         ids = [dependency.job_id for dependency in row.defined.depends_on]
         rows = executor.jobs.get_rows(ids)
         parents = as_settled(executor, row, [parent_of(rows.get(one)) for one in ids], rows)
-        return decide_look(row, parents, _ends(executor, row, parents), now=now)
+        once = runs_once(row.defined, map(parent_of, rows.values()))
+        return as_often(row, decide_look(row, parents, _ends(executor, row, parents), now=now), once=once)
 
     done = apply(executor, job, decide)
     if isinstance(done, Drop):
@@ -138,7 +141,8 @@ def _blocked_as_before(executor: Executor, row: Job, now: float) -> bool:
     if row.defined.join is Join.ANY or len(dependencies) <= _FEW or up.blocked_by >= len(dependencies):
         return False
     blocker = parent_of(executor.jobs.get(dependencies[up.blocked_by].job_id, with_definition=False))
-    return not blocker.over and blocker.ends <= up.marks[up.blocked_by]
+    stands = may_stand(row.defined.upstream_timeout, up, blocker)
+    return stands and not blocker.over and blocker.ends <= up.marks[up.blocked_by]
 
 
 def _ends(executor: Executor, job: Job, parents: Sequence[Parent]) -> Ends:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from functions.domain.caller import Caller
 from functions.domain.errors import ConflictError, NotFoundError
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Job
 from functions.domain.workflow import cancel_order
 from functions.parallel import for_all
 from functions.usecases.actions import cancel_job, retry_job
-from functions.usecases.jobs import IdempotencyKey
 from functions.usecases.services import Services
 from functions.usecases.workflow_reading import Seen, read_workflow
 

@@ -26,6 +26,7 @@ from functions.domain.errors import (
     PayloadTooLargeError,
 )
 from functions.domain.following import look_hint
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Followed, Job, Upstream
 from functions.domain.looks import LOOK_EVERY
 from functions.domain.upstream import Parent, initial_marks
@@ -33,14 +34,13 @@ from functions.domain.workflow import generations
 from functions.graph_ports import Workflow
 from functions.parallel import for_all
 from functions.usecases.dependencies import followed_parents, runs_once
-from functions.usecases.jobs import IdempotencyKey, JobDraft
+from functions.usecases.jobs import JobDraft
 from functions.usecases.services import Services
 from functions.usecases.workflow_reading import Seen, rows_of, seen_of
 from functions.usecases.writing import send_all
 
 _CHILDREN = 4
-"""Jobs whose targets are checked, and whose edges are put, at the same time; each child's edges are put side by side
-as it is."""
+"""Jobs whose edges are put at the same time; each child's are put side by side as it is."""
 _REFUSALS = (InvalidFieldError, InvalidRequestError, PayloadTooLargeError, ForbiddenError)
 
 

@@ -18,6 +18,7 @@ from functions.domain.errors import (
 )
 from functions.domain.execution import ExecutionStatus
 from functions.domain.hint import Hint
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.ids import run_id, slot_id
 from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
@@ -32,7 +33,7 @@ from functions.usecases.actions import (
 )
 from functions.usecases.approvals import GateDecision, decide_run
 from functions.usecases.history import job_history
-from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job
+from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, SCHEDULER, VIEWER, Driver
 from tests.factories import NOW, make_document
 from tests.fakes import World
