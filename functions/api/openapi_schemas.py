@@ -278,6 +278,7 @@ def _work() -> dict[str, Schema]:
 def _execution_fields() -> dict[str, Schema]:
     statuses = [status for status in ExecutionStatus if status is not ExecutionStatus.SKIPPED]
     error = record({"code": {"type": "string", "examples": ["HTTP_503"]}, "message": {"type": "string"}})
+    error["description"] = "Why it failed; of one that is COMPLETED: why it has no result."
     return _attempt() | {
         "attempt": {"type": "integer", "minimum": 1},
         "status": enum_of(statuses),
@@ -293,7 +294,7 @@ def _execution_fields() -> dict[str, Schema]:
         "workerId": maybe({"type": "string", "description": "The worker that holds it, or held it."}),
         "approval": maybe(ref("ApprovalDecision")),
         "progress": maybe(_progress()),
-        "result": {"description": "The target's answer, at most 32 KB of JSON; null for none."},
+        "result": {"description": "The target's answer, at most 32 KB of JSON; null for none, and for one too large."},
     }
 
 

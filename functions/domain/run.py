@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
+from functions.domain.result import TOO_LARGE
+
 HINT_SLACK = 30
 """Seconds after which somebody looks at what should have happened by a hint."""
 WAIT_LOOK, WAIT_LOOK_MAX = 60, 900
@@ -149,6 +151,7 @@ class LastRun:
     fence: int
     ended_at: int
     error_code: str | None = None
+    """Of a run that is COMPLETED: why its result was not kept."""
     reason: str | None = None
     """Why it ended without an attempt; None for one that ran."""
     ended_by: str | None = None
@@ -159,3 +162,8 @@ class LastRun:
     """Of that execution, as JSON text; the instants to the millisecond."""
     approval: Approval | None = None
     """What was decided at its gate."""
+
+    @property
+    def result_was_dropped(self) -> bool:
+        """Whether it succeeded with a result that was too large to be kept. Nobody takes null for such a result."""
+        return self.outcome is Outcome.COMPLETED and self.error_code == TOO_LARGE

@@ -26,6 +26,7 @@ _UNMET = {
     Outcome.SKIPPED: "UPSTREAM_SKIPPED",
 }
 CONDITION_FALSE, GONE, TIMED_OUT = "CONDITION_FALSE", "UPSTREAM_GONE", "UPSTREAM_TIMEOUT"
+RESULT_DROPPED = "UPSTREAM_RESULT_TOO_LARGE"
 
 UNMET = {
     "UPSTREAM_SUCCEEDED": "A job that this one depends on has succeeded, and it was to fail.",
@@ -33,6 +34,7 @@ UNMET = {
     "UPSTREAM_CANCELLED": "A job that this one depends on was cancelled.",
     "UPSTREAM_SKIPPED": "A job that this one depends on was skipped.",
     CONDITION_FALSE: "The condition on the result of a job that this one depends on is false.",
+    RESULT_DROPPED: "The result of a job that this one depends on was too large to be kept, and `when` is over it.",
     GONE: "A job that this one depends on is gone, or over, and never ran.",
     TIMED_OUT: "Jobs that this one depends on did not end within upstreamTimeoutSeconds.",
 }
@@ -125,7 +127,11 @@ def unmet(dependency: Dependency, end: LastRun, holds: Callable[[str], bool]) ->
     """
     if end.outcome not in _MET[dependency.on]:
         return _UNMET[end.outcome]
-    return None if dependency.when is None or holds(dependency.when) else CONDITION_FALSE
+    if dependency.when is None:
+        return None
+    if end.result_was_dropped:
+        return RESULT_DROPPED
+    return None if holds(dependency.when) else CONDITION_FALSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

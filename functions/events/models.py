@@ -193,6 +193,7 @@ class JobCompleted(_Ended):
 
     type = EventType.COMPLETED
     event_type: Literal["job.completed"]
+    error_code: str | None = Field(None, description="Why its result was not kept; left out where it was.")
 
 
 class _Failed(_Ended):
