@@ -21,7 +21,8 @@ def in_its_graph(before: Job, after: Job, *, now: int) -> tuple[Job, tuple[Due, 
     row = _with_its_end(before, after, now)
     row = _looks_again(before, row, now)
     if row is after:
-        return row, ()
+        # Of one that is deleted the edges are taken back; nothing is lost where the message is.
+        return row, ((look_hint(now),) if after.upstream is not None and _is_deleted_now(before, after) else ())
     return replace(row, attention_at=attention_no_later(row, now)), (look_hint(now),)
 
 
@@ -110,9 +111,13 @@ def _with_its_end(before: Job, after: Job, now: int) -> Job:
     if after.is_over and not before.is_over and followed.told >= followed.ends:
         # No end, but those who wait for one have to know that none comes.
         return _to_be_told(after, followed)
-    if followed.once != before.followed.once or may_be_given_up_sooner(before, after):
+    if followed.once != before.followed.once or _is_deleted_now(before, after) or may_be_given_up_sooner(before, after):
         return _to_be_told(after, followed)
     return after
+
+
+def _is_deleted_now(before: Job, after: Job) -> bool:
+    return after.deleted_at is not None and before.deleted_at is None
 
 
 def _to_be_told(row: Job, followed: Followed) -> Job:

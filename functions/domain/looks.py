@@ -58,7 +58,7 @@ def _is_taken(job: Job, up: Upstream, found: Round) -> bool:
 
 def may_not_look(job: Job) -> str | None:
     """Why nothing is taken of the parents now; None where it may be."""
-    if job.upstream is None or job.cancelled:
+    if job.upstream is None or job.cancelled or job.deleted_at is not None:
         return "NO_UPSTREAM"
     if job.paused:
         return "PAUSED"

@@ -39,6 +39,8 @@ def look(executor: Executor, job: Job) -> str:
     It asks first: what is settled by its own parents is so before its dependents look at it.
     """
     asked = None
+    if job.deleted_at is not None and job.definition is not None and job.definition.depends_on:
+        executor.dependents.remove(job.id, [one.job_id for one in job.definition.depends_on])
     if job.upstream is not None:
         job, asked = _ask(executor, job)
     told = _tell(executor, job)
@@ -57,7 +59,7 @@ def _tell(executor: Executor, job: Job) -> str | None:
     failures: list[GnomonError] = []
     while True:
         children = executor.dependents.of(job.id, after=walk.after, limit=PAGE)
-        failures += _look_at_all(executor, job.id, children)
+        failures += _look_at_all(executor, job, children)
         done, late = len(children) < PAGE, executor.clock.now() >= until
         if failures and (done or late):
             raise failures[0]  # the message comes again, and tells all that it told now once more
@@ -77,7 +79,7 @@ def _walked(executor: Executor, job: Job, walk: Telling) -> str:
     return done.write.reason
 
 
-def _look_at_all(executor: Executor, parent: str, children: Sequence[str]) -> list[GnomonError]:
+def _look_at_all(executor: Executor, parent: Job, children: Sequence[str]) -> list[GnomonError]:
     """Look at each; returns what failed. A definition that cannot be read hinders no other."""
 
     def one(child: str) -> GnomonError | None:
@@ -92,14 +94,15 @@ def _look_at_all(executor: Executor, parent: str, children: Sequence[str]) -> li
     return [error for error in for_all(one, children, at_once=executor.parallel) if error is not None]
 
 
-def _look_at(executor: Executor, parent: str, child_id: str) -> None:
+def _look_at(executor: Executor, parent: Job, child_id: str) -> None:
     child = executor.jobs.get(child_id)
     if child is None:
         return  # being created: its own first look comes after this
-    if child.deleted_at is not None:
-        executor.dependents.remove(child_id, [parent])
-        return
-    _ask(executor, child)
+    if child.deleted_at is None:
+        _ask(executor, child)
+    if parent.deleted_at is not None or child.deleted_at is not None:
+        # Nothing is to be told any more: of a parent that is gone this was the last, and its row says so.
+        executor.dependents.remove(child_id, [parent.id])
 
 
 # --- ask ---

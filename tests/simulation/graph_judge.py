@@ -287,6 +287,7 @@ class GraphJudge:
         for row in self.rows.values():
             self._rests(row)
             self._is_as_often(row)
+            self._has_its_edges(row)
         if self.plan.exact:
             self._as_foretold()
 
@@ -332,6 +333,15 @@ class GraphJudge:
         parents = [self.rows[parent] for parent in _edges(self.world.jobs.stored(row.id)) if parent in self.rows]
         once = all(parent.followed is not None and parent.followed.once for parent in parents)
         must(row.followed.once == once, "a job runs as often as its parents", (self.label(row.id), row.followed, once))
+
+    def _has_its_edges(self, row: Job) -> None:
+        """Of a job that lives, to the parents that do: without, it would hear of nothing."""
+        if row.deleted_at is not None:
+            return
+        for parent in _edges(self.world.jobs.stored(row.id)):
+            if parent in self.rows and self.rows[parent].deleted_at is None:
+                told = self.world.dependents.edges.get(parent, ())
+                must(row.id in told, "who lives keeps its edges", (self.label(row.id), self.label(parent)))
 
     def _no_cycle(self) -> None:
         # What is deleted runs no more: a way through it leads nowhere.

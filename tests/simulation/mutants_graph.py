@@ -166,7 +166,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "dependents look by themselves, once an hour",
         (
             "usecases/graph.py",
-            "        failures += _look_at_all(executor, job.id, children)\n",
+            "        failures += _look_at_all(executor, job, children)\n",
             "        failures = []\n",
         ),
         by=RULES,
@@ -176,12 +176,48 @@ GRAPH_MUTANTS: list[Mutant] = [
         "dependents look at a job that has not looked yet whether more is to come, and have to be told again",
         (
             "usecases/graph.py",
-            "    asked = None\n    if job.upstream is not None:\n        job, asked = _ask(executor, job)\n"
+            "    if job.upstream is not None:\n        job, asked = _ask(executor, job)\n"
             "    told = _tell(executor, job)\n",
-            "    asked = None\n    told = _tell(executor, job)\n    if job.upstream is not None:\n"
+            "    told = _tell(executor, job)\n    if job.upstream is not None:\n"
             "        job, asked = _ask(executor, executor.jobs.get(job.id))\n",
         ),
         by=RULES,
+    ),
+    m(
+        "deleted and asked",
+        "a job that is deleted takes what its parents end",
+        ("domain/looks.py", "job.cancelled or job.deleted_at is not None", "job.cancelled"),
+        by="tests/unit/test_graph_ages.py",
+    ),
+    m(
+        "edges of the living",
+        "an edge is taken away once its child was looked at",
+        (
+            "usecases/graph.py",
+            "    if parent.deleted_at is not None or child.deleted_at is not None:\n",
+            "    if child:\n",
+        ),
+        by=GRAPHS,
+    ),
+    m(
+        "edges of the dead",
+        "the edges to the dependents of a job that is deleted stay for ever",
+        (
+            "usecases/graph.py",
+            "    if parent.deleted_at is not None or child.deleted_at is not None:\n",
+            "    if child.deleted_at is not None:\n",
+        ),
+        by="tests/unit/test_graph_ages.py",
+    ),
+    m(
+        "edges to the dead",
+        "an edge to a job that is deleted stays until its parent ends once more",
+        (
+            "domain/following.py",
+            "if after.upstream is not None and _is_deleted_now(before, after) else ())",
+            "if False else ())",
+        ),
+        by="tests/unit/test_graph_ages.py",
     ),
     # --- asking ---
     m(
@@ -485,7 +521,7 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "often in silence",
         "those below a job do not hear that it runs again and again from now on, or once",
-        ("domain/following.py", "    if followed.once != before.followed.once or may_be", "    if may_be"),
+        ("domain/following.py", "    if followed.once != before.followed.once or ", "    if "),
         by=ONCE,
     ),
     m(

@@ -208,9 +208,9 @@ class TestDecisions:
             assert approve(driver, job, key=key).id == job.id
         assert calls(driver) == [(SLOT, 1)]
         with pytest.raises(IdempotencyKeyReusedError):
-            approve(driver, job, key=replace(key, body_hash="other"))
+            approve(driver, job, key=key._replace(body_hash="other"))
         with pytest.raises(ConflictError):
-            approve(driver, job, key=replace(key, key="another"))
+            approve(driver, job, key=key._replace(key="another"))
 
     def test_a_key_does_not_decide_about_another_run_later(self) -> None:
         driver = Driver()
