@@ -157,7 +157,7 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str, by: str | 
         attempt_limit=1 + definition.retry.max_retries,
         due_at=instant,
         manual=True,
-        asked_by=None if definition.approval is None else by,
+        asked_by=by,
     )
     hints: tuple[Due, ...] = (Due(slot, 1, instant),)
     if job.runs:
@@ -210,7 +210,7 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | N
         asked_attempt=attempt + 1,
         took=_made_for(job, slot),
         approval=approval,
-        asked_by=None if definition.approval is None else by,
+        asked_by=by,
     )
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
     row = replace(row, attention_at=attention_no_later(row, int(now)))

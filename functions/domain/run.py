@@ -105,7 +105,7 @@ class ActiveRun:
     approval: Approval | None = None
     """What was decided at its gate."""
     asked_by: str | None = None
-    """Id of the caller who asked for it; kept for jobs with a gate."""
+    """Id of the caller who asked for it; kept also without a gate, since the job may be given one before it starts."""
 
     def look_at(self, now: int) -> int:
         """When somebody must look at this WAITING run: soon after its hint, or again and again while others hold it.
