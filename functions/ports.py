@@ -226,6 +226,10 @@ class RateLimits(Protocol):
         """
         ...
 
+    def give_back(self, caller: str, *, creations: int) -> None:
+        """Uncount jobs that were not created after all, best effort; never raises."""
+        ...
+
 
 class IdempotencyKeys(Protocol):
     def claim(self, scope: str, key: str, *, body_hash: str, ids: Sequence[str], now: float) -> Claim:

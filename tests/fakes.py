@@ -652,6 +652,17 @@ class InMemoryRateLimits:
             reset_seconds=bucket.reset_seconds(arrival, now=at),
         )
 
+    def give_back(self, caller: str, *, creations: int) -> None:
+        done: list[bool] = []
+
+        def apply() -> None:
+            with self._lock:
+                if not done and (caller, "creation") in self._arrivals:
+                    self._arrivals[caller, "creation"] -= self.buckets["creation"].cost(creations)
+                done.append(True)
+
+        self.faults.run("limits.give_back", apply)
+
 
 @dataclass
 class _Claimed:
