@@ -44,7 +44,8 @@ class Clock(Protocol):
 
 
 class JobStore(Protocol):
-    """State rows and definitions. Reads are strongly consistent."""
+    """State rows and definitions. Reads are strongly consistent, and of one row raise UnreadableRowError where it
+    cannot be read."""
 
     def create(self, job: Job) -> Job:
         """Put a new job: its definition row first, if it needs one, then the state row if absent; returns what is put.
@@ -73,7 +74,7 @@ class JobStore(Protocol):
 
     def get_rows(self, job_ids: Sequence[str]) -> dict[str, Job]:
         """The rows that exist, by id, however many are asked for, without the definitions that would cost a read of
-        their own; raises CorruptDefinitionError for a row that cannot be read."""
+        their own; raises UnreadableRowError for a row that cannot be read."""
         ...
 
     def save(self, read: Job, new: Job, *, graph: int | None = None) -> Job:
@@ -95,6 +96,15 @@ class JobStore(Protocol):
         """Ids of jobs of this shard with `attention_at <= until`, earliest first, read page by page as they are taken.
 
         Read from an index that may lag.
+        """
+        ...
+
+    def set_aside(self, job_id: str, *, until: int) -> bool | None:
+        """Have the sweep pass over a row that cannot be read until then, in one conditional write that touches nothing
+        a release that can read it goes by but `attention_at` and `seq`.
+
+        True where the row had not been set aside since it was last written, False where it had; None, and nothing is
+        written, where the row can be read, is gone, or was written meanwhile.
         """
         ...
 
@@ -214,6 +224,10 @@ class RateLimits(Protocol):
 
         Raises RateLimitedError; then nothing was counted.
         """
+        ...
+
+    def give_back(self, caller: str, *, creations: int) -> None:
+        """Uncount jobs that were not created after all, best effort; never raises."""
         ...
 
 

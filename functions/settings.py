@@ -15,6 +15,8 @@ REPAIRED = "Repaired"
 """Metric, watched by an alarm: jobs the sweep woke, recovered or quarantined. Above zero for long, hints get lost."""
 FAILED_VISITS = "FailedVisits"
 """Metric, watched by an alarm: jobs the sweep could not look after."""
+UNREADABLE_ROWS = "UnreadableRows"
+"""Metric, watched by an alarm: jobs whose row cannot be read, each counted once, when the sweep sets it aside."""
 TELEMETRY_VARIABLES = ("POWERTOOLS_SERVICE_NAME", "POWERTOOLS_LOG_LEVEL", "POWERTOOLS_METRICS_NAMESPACE")
 """Every function has these beside its settings; Powertools' logger reads them itself."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from aws_lambda_powertools import Logger
 
 from functions.domain.execution import ExecutionStatus
-from functions.settings import FAILED_VISITS, REPAIRED
+from functions.settings import FAILED_VISITS, REPAIRED, UNREADABLE_ROWS
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Metrics
@@ -101,6 +101,9 @@ def swept(result: Swept) -> None:
     repaired = sum(result.reasons.get(reason, 0) for reason in ("WOKEN", "RECOVERED", "QUARANTINED"))
     _count(REPAIRED, repaired)
     _count(FAILED_VISITS, len(result.failed))
+    _count(UNREADABLE_ROWS, len(result.unreadable))
+    for job_id in result.unreadable:
+        logger().error("row cannot be read", extra={"jobId": job_id, "do": "runbook, Rows that cannot be read"})
     for job_id, failure in result.failed:
         logger().error("visit failed", extra={"jobId": job_id, "failure": failure})
     if result.looked_at:

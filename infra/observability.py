@@ -11,7 +11,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from functions.settings import FAILED_VISITS, REPAIRED
+from functions.settings import FAILED_VISITS, REPAIRED, UNREADABLE_ROWS
 from infra.nag import acknowledge
 from infra.stage import Stage
 
@@ -81,6 +81,18 @@ class Observability(Construct):
                 threshold=0,
                 periods=3,
             )
+        self._alarm(
+            "RowsCannotBeRead",
+            "The sweep has set aside jobs whose row this release cannot read: the runbook says how to repair one.",
+            cloudwatch.Metric(
+                namespace=stage.metrics_namespace,
+                metric_name=UNREADABLE_ROWS,
+                dimensions_map={"service": "sweep"},
+                period=_FIVE_MINUTES,
+                statistic="Sum",
+            ),
+            threshold=0,
+        )
         for priority, queue in run_queues.items():
             self._alarm(
                 f"{_camel(priority)}RunsWait",

@@ -31,6 +31,7 @@ from functions.domain.errors import (
     NotStartedError,
     RateLimitedError,
     UnavailableError,
+    UnreadableRowError,
 )
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.job_type import StoredTypeConfig, TypeConfig
@@ -99,8 +100,17 @@ class InMemoryJobs:
         self._waiting: dict[str, tuple[str, str]] = {}
         self._behind: list[Job] = []
         self.calls: list[str] = []
+        self._unreadable: set[str] = set()
+        self._set_aside: dict[str, int] = {}
 
     # --- what tests do to it ---
+
+    def spoil(self, job_id: str, *, mended: bool = False) -> None:
+        """Make the job's row unreadable, or readable again."""
+        if mended:
+            self._unreadable.discard(job_id)
+        else:
+            self._unreadable.add(job_id)
 
     def catch_up(self) -> None:
         """The indexes show every write made so far."""
@@ -186,7 +196,8 @@ class InMemoryJobs:
     def get_many(self, job_ids: Sequence[str]) -> list[Job]:
         self.calls.append("get_many")
         with self._lock:
-            return [self._read(job_id) for job_id in job_ids if job_id in self.rows]
+            readable = [one for one in job_ids if one in self.rows and one not in self._unreadable]
+            return [self._read(job_id) for job_id in readable]
 
     def save(self, read: Job, new: Job, *, graph: int | None = None) -> Job:
         changed = new.definition is not None and not same_definition(new.definition, read.definition)
@@ -238,6 +249,19 @@ class InMemoryJobs:
             )
         return iter([job_id for _, job_id in due])
 
+    def set_aside(self, job_id: str, *, until: int) -> bool | None:
+        def apply() -> bool | None:
+            with self._lock:
+                row = self.rows.get(job_id)
+                if row is None or job_id not in self._unreadable:
+                    return None
+                anew = self._set_aside.get(job_id) != row.seq
+                self._store(dataclasses.replace(row, attention_at=until, seq=row.seq + 1))
+                self._set_aside[job_id] = row.seq + 1
+                return anew
+
+        return self.faults.run("jobs.set_aside", apply, repeats=False)
+
     def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
         self.calls.append("waiting_for")
         with self._lock:
@@ -280,6 +304,8 @@ class InMemoryJobs:
         return f"D#{job.revision}#{job.write_id}"
 
     def _read(self, job_id: str, *, with_definition: bool = True) -> Job:
+        if job_id in self._unreadable:
+            raise UnreadableRowError(job_id)
         row = self.rows[job_id]
         if row.definition_row is None or not with_definition:
             return _as_stored(row)
@@ -625,6 +651,17 @@ class InMemoryRateLimits:
             remaining=bucket.remaining(arrival, now=at),
             reset_seconds=bucket.reset_seconds(arrival, now=at),
         )
+
+    def give_back(self, caller: str, *, creations: int) -> None:
+        done: list[bool] = []
+
+        def apply() -> None:
+            with self._lock:
+                if not done and (caller, "creation") in self._arrivals:
+                    self._arrivals[caller, "creation"] -= self.buckets["creation"].cost(creations)
+                done.append(True)
+
+        self.faults.run("limits.give_back", apply)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from typing import Any
 from functions.adapters.dynamodb_circuits import read_circuit
 from functions.adapters.dynamodb_items import read_job
 from functions.adapters.dynamodb_keys import name_of, row_of
+from functions.adapters.dynamodb_set_aside import is_set_aside
 from functions.adapters.dynamodb_workers import read_worker
 from functions.domain.event import Change
 from functions.domain.target_events import CircuitChange, WorkerRegistered
@@ -15,7 +16,8 @@ STATE = "S"
 
 
 def read_change(record: dict[str, Any]) -> Change | CircuitChange | WorkerRegistered | None:
-    """The change; None for a record that tells nothing: of a definition, of what expired, of a heartbeat.
+    """The change; None for a record that tells nothing: of a definition, of what expired, of a heartbeat,
+    of a row that was only set aside.
 
     Raises CorruptDefinitionError, KeyError or ValueError for one that cannot be read.
     """
@@ -25,6 +27,8 @@ def read_change(record: dict[str, Any]) -> Change | CircuitChange | WorkerRegist
     if "kind" in images["Keys"]:
         return _coordinated(record["eventName"], images)
     if row_of(images["Keys"]) != STATE:
+        return None
+    if is_set_aside(images["NewImage"]):
         return None
     old = images.get("OldImage")
     return Change(

@@ -44,7 +44,7 @@ from functions.adapters.dynamodb_keys import (
 )
 from functions.domain.concurrency import place_of
 from functions.domain.definition import Definition, Priority
-from functions.domain.errors import CorruptDefinitionError
+from functions.domain.errors import CorruptDefinitionError, UnreadableRowError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.ids import is_slot_id
 from functions.domain.job import Followed, Gap, Job, SkipReason, Upstream
@@ -227,13 +227,13 @@ def document_text(definition: Definition) -> str:
 def read_job(item: Item, *, definition: Definition | None = None) -> Job:
     """The state row; `definition` where the row has none inline.
 
-    A definition that cannot be read is None. Raises CorruptDefinitionError when the row itself cannot be read.
+    A definition that cannot be read is None. Raises UnreadableRowError when the row itself cannot be read.
     """
     job_id = job_id_of(item)
     try:
         values = read_fields(item, _JOB)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptDefinitionError(f"The stored row of job {job_id} cannot be read.") from error
+        raise UnreadableRowError(job_id) from error
     if _DOCUMENT in item:
         definition = read_definition(item, job_id=job_id, created_at=values["created_at"])
     return Job(id=job_id, definition=definition, **values)

@@ -36,6 +36,7 @@ from functions.adapters.dynamodb_keys import (
     text,
     waiting_partition,
 )
+from functions.adapters.dynamodb_set_aside import set_aside
 from functions.adapters.dynamodb_transactions import Refusal, past_transactions, write_together
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import (
@@ -167,6 +168,10 @@ class DynamoDbJobs:
         for page in pages:
             for item in page["Items"]:
                 yield job_id_of(item)
+
+    def set_aside(self, job_id: str, *, until: int) -> bool | None:
+        item = self._get(state_key(job_id))
+        return None if item is None else set_aside(self._client, self._table, item, until=until)
 
     def waiting_for(self, what: str, shard: int, *, limit: int) -> list[tuple[str, str]]:
         answer = self._client.query(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.adapters.dynamodb_conditions import refusing_item
 from functions.adapters.dynamodb_keys import Item, bucket_key, number, text
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
+logger = logging.getLogger(__name__)
 
 TRIES = 5
 REMEMBERED_CALLERS = 1000
@@ -76,6 +78,24 @@ class DynamoDbRateLimits:
             for one in wanted:
                 _must_hold(one, arrivals.get(one.attribute, 0), now=at)
         raise UnavailableError
+
+    def give_back(self, caller: str, *, creations: int) -> None:
+        mark = new_write_id()
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=bucket_key(caller),
+                UpdateExpression="SET #c = #c - :cost, #wid = :wid",
+                # As in `_try`: an update that the SDK repeats gives back once. A row that has expired is a full bucket.
+                ConditionExpression="attribute_exists(#c) AND (attribute_not_exists(#wid) OR #wid <> :wid)",
+                ExpressionAttributeNames={"#c": _ATTRIBUTES["creation"], "#wid": "wid"},
+                ExpressionAttributeValues={
+                    ":cost": number(self._buckets["creation"].cost(creations)),
+                    ":wid": text(mark),
+                },
+            )
+        except (ClientError, BotoCoreError) as error:
+            logger.warning("%s creations were not given back: %s", creations, error)
 
     def _wanted(self, kind: str, tokens: int) -> _Wanted:
         return _Wanted(_ATTRIBUTES[kind], self._buckets[kind], tokens)

@@ -46,7 +46,7 @@ class _Range(NamedTuple):
 class Request:
     """Reads the event of an HTTP API (payload format 2.0) as far as it is asked to."""
 
-    __slots__ = ("_event", "_headers", "allowance", "caller", "params")
+    __slots__ = ("_event", "_headers", "allowance", "caller", "creations", "not_created", "params")
 
     caller: Caller
     """Who calls; only routes that need a token have it."""
@@ -57,6 +57,10 @@ class Request:
         self.params: Mapping[str, str] = {}
         self.allowance: Allowance | None = None
         """What is left of the caller's limit, once it was taken from."""
+        self.creations = 0
+        """Jobs that were counted for the daily limit."""
+        self.not_created = 0
+        """Those of them that were refused, though the answer as a whole is none."""
 
     @property
     def id(self) -> str:

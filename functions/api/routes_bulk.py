@@ -49,6 +49,7 @@ class BulkRoutes:
             check=self.drafts.check_new,
             key=request.idempotency_key(_body(request)),
         )
+        request.not_created = sum(map(_is_refused, created.results))
         headers = {"Cache-Control": "private, no-cache"}
         if created.replayed:
             headers["Idempotency-Replayed"] = "true"
@@ -71,6 +72,11 @@ def items(request: Request) -> list[Any]:
 
 def _body(request: Request) -> Any:
     return request.json(limit=MAX_BULK_BODY_BYTES)
+
+
+def _is_refused(one: Created | GnomonError) -> bool:
+    """Whether the item certainly made no job."""
+    return isinstance(one, GnomonError) and problem_of(one).status < 500
 
 
 def _result(one: Created | GnomonError, request_id: str) -> tuple[int, Job | dict[str, Any]]:

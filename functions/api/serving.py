@@ -71,11 +71,24 @@ class App:
                 request.allowance = self._limits.take(
                     request.caller.id, route.access.value, now=self._clock.now(), creations=creates
                 )
-            if not route.any_accept:
-                request.must_accept_json(*route.media)
-            return self._response(route.answer(request))
+                request.creations = creates
+            try:
+                if not route.any_accept:
+                    request.must_accept_json(*route.media)
+                answer = route.answer(request)
+            except GnomonError as error:
+                if problem_of(error).status < 500:
+                    self._give_back(request, request.creations)
+                raise
+            self._give_back(request, request.not_created)
+            return self._response(answer)
 
         return serve
+
+    def _give_back(self, request: Request, creations: int) -> None:
+        """What was refused is no creation."""
+        if creations:
+            self._limits.give_back(request.caller.id, creations=creations)
 
     def _no_route(self, _error: NoRouteError) -> Response[str]:
         path = self._resolver.current_event.path

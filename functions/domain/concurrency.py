@@ -21,7 +21,9 @@ HOLD_MARGIN = 20
 UNPROVEN_SECONDS = 30
 """Age of a slot at which the sweep looks whether its holder runs."""
 
-_PLACES = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
+PRIORITY_SECONDS = 3_600
+"""How much longer than one of the priority above a run must have waited to come before it."""
+_BEHIND = {Priority.HIGH: 0, Priority.NORMAL: PRIORITY_SECONDS, Priority.LOW: 2 * PRIORITY_SECONDS}
 _KEYS = ("key:", "type:")
 
 
@@ -58,8 +60,12 @@ def limits_of(job: Job) -> tuple[Limit, ...]:
 
 
 def place_of(priority: Priority, since: int) -> str:
-    """Where a job stands among those that wait for the same: by priority, then who has waited longest."""
-    return f"{_PLACES[priority]}#{since:010d}"
+    """Where a job stands among those that wait for the same: by priority, then who has waited longest.
+
+    A place bears no comparison with the priority alone, so that who waits long enough comes first in the end. The
+    releases before ordered by it: their places, `0#` to `2#`, are all before these, or beside them.
+    """
+    return f"2#{since + _BEHIND[priority]:010d}"
 
 
 def is_limit(waits_for: str | None) -> bool:

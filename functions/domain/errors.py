@@ -113,6 +113,16 @@ class CorruptDefinitionError(GnomonError):
     """The stored definition of the job cannot be read."""
 
 
+class UnreadableRowError(CorruptDefinitionError):
+    """The stored row of the job cannot be read."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"The stored row of job {job_id} cannot be read by this release: whoever operates the stage repairs it "
+            "(runbook, Rows that cannot be read)."
+        )
+
+
 class HintNotSentError(GnomonError):
     """A hint could not be sent; the sweep brings it instead."""
 

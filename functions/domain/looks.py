@@ -65,10 +65,11 @@ def may_not_look(job: Job) -> str | None:
     return "ACTIVE" if job.runs else None
 
 
-def look_later(job: Job, *, now: float) -> Write | Drop:
-    """Of a job whose definition cannot be read: nobody knows what it depends on, until that is repaired."""
+def look_later(job: Job, *, now: float, settled_too: bool = False) -> Write | Drop:
+    """Of a job whose definition cannot be read: nobody knows what it depends on, until that is repaired. Or, with
+    `settled_too`, a parent's row: what ended meanwhile is found when that can be read again."""
     up = job.upstream
-    if up is None or up.look_at is None or up.look_at > now:
+    if up is None or (up.look_at is None and not settled_too) or (up.look_at is not None and up.look_at > now):
         return Drop("NO_DEFINITION")
     return _write(job, replace(up, look_at=int(now) + LOOK_EVERY), int(now), "NO_DEFINITION")
 

@@ -22,6 +22,7 @@ from functions.domain.concurrency import (
     waits_of,
 )
 from functions.domain.decision import Due
+from functions.domain.errors import UnreadableRowError
 from functions.domain.ids import execution_id
 from functions.domain.job import Job
 from functions.domain.run import ActiveRun
@@ -128,7 +129,7 @@ def drain(engine: Engine, key: str, *, also: Job | None = None, room: int | None
         return 0
     granted = 0
     for job_id in _candidates(engine, key, also, len(held)):
-        job = engine.jobs.get(job_id)
+        job = _read(engine, job_id)
         for slot, run in [] if job is None else waits_of(job).get(key, []):
             if job is None or any(one.holder == _execution(job, slot, run) for one in held.values()):
                 continue
@@ -146,9 +147,17 @@ def drain(engine: Engine, key: str, *, also: Job | None = None, room: int | None
     return granted
 
 
+def _read(engine: Engine, job_id: str, *, with_definition: bool = True) -> Job | None:
+    """None for a row that cannot be read, too: it keeps nobody from the key."""
+    try:
+        return engine.jobs.get(job_id, with_definition=with_definition)
+    except UnreadableRowError:
+        return None
+
+
 def _still_waits(engine: Engine, job_id: str, slot: str, run: ActiveRun, key: str) -> bool:
     """Whether the run waits for the key still, now that it has a slot: another drain may have been faster."""
-    job = engine.jobs.get(job_id, with_definition=False)
+    job = _read(engine, job_id, with_definition=False)
     now = None if job is None else job.runs.get(slot)
     return now is not None and now.waits_for == key and now.attempt == run.attempt
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functions.domain.condition import LOOK_STEPS, holds
 from functions.domain.decision import Drop, Write
 from functions.domain.dependence import Join
-from functions.domain.errors import CorruptDefinitionError, GnomonError
+from functions.domain.errors import CorruptDefinitionError, GnomonError, UnreadableRowError
 from functions.domain.expression import Effort
 from functions.domain.following import Telling, decide_told, telling
 from functions.domain.job import Job
@@ -121,7 +121,10 @@ def _ask(executor: Executor, job: Job) -> tuple[Job, str]:
         if _blocked_as_before(executor, row, now):
             return Drop("BLOCKED")
         ids = [dependency.job_id for dependency in row.defined.depends_on]
-        rows = executor.jobs.get_rows(ids)
+        try:
+            rows = executor.jobs.get_rows(ids)
+        except UnreadableRowError:
+            return look_later(row, now=now, settled_too=True)
         parents = as_settled(executor, row, [parent_of(rows.get(one)) for one in ids], rows)
         once = runs_once(row.defined, map(parent_of, rows.values()))
         return as_often(row, decide_look(row, parents, _ends(executor, row, parents), now=now), once=once)

@@ -11,6 +11,7 @@ from functions.domain.claims import is_overdue, no_report
 from functions.domain.concurrency import waits_of
 from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.dispatch import is_expired
+from functions.domain.errors import UnreadableRowError
 from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.lean import may_end_lean
@@ -36,6 +37,8 @@ MAX_BACKLOG = 1_000
 MAX_ACTS = 5_000
 """Jobs a tick wakes or repairs at most. Those it only looks at do not count: a lease that is over may stand behind
 thousands of jobs that wait for the queues to empty."""
+UNREADABLE_SECONDS = 900
+"""After which a row that cannot be read is tried again: as late as the longest back-off, for a release that can."""
 _PARALLEL = 8
 _GOES_ON = ("RECOVERED", "WORKER_GONE", "SILENT")
 """After these the visit looks at the rest of the row."""
@@ -49,6 +52,8 @@ class Swept:
     reasons: dict[str, int] = field(default_factory=dict)
     failed: list[tuple[str, str]] = field(default_factory=list)
     """Job ids whose visit failed, and why: one bad row hides no other."""
+    unreadable: list[str] = field(default_factory=list)
+    """Ids of jobs whose row cannot be read, each told once: it was set aside."""
     complete: bool = True
     """False when the tick ended before every row was seen; the next one goes on."""
 
@@ -78,7 +83,9 @@ def sweep(
             for job_id, reason, failure in visits:
                 swept.looked_at += 1
                 swept.reasons[reason] = swept.reasons.get(reason, 0) + 1
-                if failure is not None:
+                if reason == "UNREADABLE" and failure is not None:
+                    swept.unreadable.append(job_id)
+                elif failure is not None:
                     swept.failed.append((job_id, failure))
     return swept
 
@@ -104,7 +111,13 @@ def _batches(ids: Iterator[str], size: int) -> Iterator[list[str]]:
 
 def _visit_safely(engine: Engine, job_id: str, feeding: bool, drained: set[str]) -> tuple[str, str, str | None]:
     try:
-        return job_id, visit(engine, job_id, feeding=feeding, drained=drained), None
+        try:
+            return job_id, visit(engine, job_id, feeding=feeding, drained=drained), None
+        except UnreadableRowError as error:
+            anew = engine.jobs.set_aside(job_id, until=int(engine.clock.now()) + UNREADABLE_SECONDS)
+            if anew is None:
+                raise  # another job's row, or it was written meanwhile
+            return job_id, "UNREADABLE", str(error) if anew else None
     except Exception as error:  # noqa: BLE001 - one bad row hides no other; the handler logs and counts it
         return job_id, "FAILED", f"{type(error).__name__}: {error}"
 

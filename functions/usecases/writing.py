@@ -19,6 +19,8 @@ from functions.ports import ArmedHint
 from functions.usecases.services import Engine
 
 TRIES = 5
+PAUSE = 0.02
+"""Seconds: half the longest pause after the first lost race; doubling, so that many who race come apart."""
 
 Other = TypeVar("Other")
 
@@ -47,7 +49,9 @@ def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other])
     `decide` gets the row, `ruled`, and the write's fresh mark. What it returns besides a Write is returned as it is.
     Raises UnavailableError after five lost races, or when the row is gone; GraphChangedError for a write with `graph`.
     """
-    for _ in range(TRIES):
+    for lost_races in range(TRIES):
+        if lost_races:
+            engine.clock.sleep(engine.uniform(0, PAUSE * 2**lost_races))
         mark = engine.new_write_id()
         job = ruled(engine, job)
         decision = decide(job, mark)

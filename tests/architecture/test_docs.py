@@ -266,7 +266,7 @@ def test_every_attribute_of_the_state_row_is_described() -> None:
     described = set(codes(part))
     fields = dynamodb_items._JOB
     written = {field.attribute for field in fields} | set(dynamodb_items.DEFINITION_ATTRIBUTES)
-    assert described == written | {"jobId", "S", "as", "ow", "oc", "wp", "ws"}
+    assert described == written | {"jobId", "S", "as", "ow", "oc", "wp", "ws", "ur"}
     for row in rows(part):
         for name, attribute in zip(row[1].split(", "), CODE.findall(row[0]), strict=False):
             known = {field.attribute: field.name for field in fields}

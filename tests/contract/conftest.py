@@ -100,6 +100,23 @@ def lose_definition(platform: Aws | None, jobs: Any) -> Callable[[str], None]:
 
 
 @pytest.fixture
+def spoil(platform: Aws | None, jobs: Any) -> Callable[..., None]:
+    """Makes a job's row unreadable where it is stored, or readable again with `mended`."""
+    if platform is None:
+        return jobs.spoil
+
+    def change(job_id: str, *, mended: bool = False) -> None:
+        platform.dynamodb.update_item(
+            TableName=platform.jobs_table,
+            Key={"jobId": {"S": job_id}, "S": {"S": "S"}},
+            UpdateExpression="SET pr = :priority",
+            ExpressionAttributeValues={":priority": {"S": "normal" if mended else "urgent"}},
+        )
+
+    return change
+
+
+@pytest.fixture
 def graphs(platform: Aws | None, jobs: Any) -> Any:
     """The versions that `jobs` writes."""
     if platform is None:

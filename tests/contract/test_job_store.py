@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from functions.domain.definition import Priority
-from functions.domain.errors import InvalidFieldError, JobExistsError, LostRaceError
+from functions.domain.errors import InvalidFieldError, JobExistsError, LostRaceError, UnreadableRowError
 from functions.domain.job import Followed, Gap, SkipReason, Upstream
 from functions.domain.run import Approval, Decision, LastRun, Outcome, RunState
 from tests.contract.conftest import at_once
@@ -617,3 +617,45 @@ def test_a_shard_hands_out_no_more_than_asked_for(jobs):
         jobs.create(waiting_job(since))
 
     assert all(len(jobs.waiting_for("key:team-a|db", shard, limit=2)) <= 2 for shard in range(jobs.waiting_shards))
+
+
+class TestSetAside:
+    def test_a_row_that_cannot_be_read_is_put_off_and_told_once(self, jobs: Any, spoil: Any) -> None:
+        job = jobs.create(make_job(attention_at=NOW))
+        spoil(job.id)
+        with pytest.raises(UnreadableRowError, match=job.id):
+            jobs.get(job.id)
+        assert jobs.set_aside(job.id, until=NOW + 900) is True
+        assert due_ids(jobs, NOW + 899) == []
+        assert due_ids(jobs, NOW + 900) == [job.id]
+        assert jobs.set_aside(job.id, until=NOW + 1800) is False
+        assert due_ids(jobs, NOW + 1799) == []
+
+    def test_whoever_can_read_it_finds_all_else_as_it_was(self, jobs: Any, spoil: Any) -> None:
+        job = jobs.create(make_job(attention_at=NOW))
+        spoil(job.id)
+        jobs.set_aside(job.id, until=NOW + 900)
+        spoil(job.id, mended=True)
+        assert jobs.get(job.id) == replace(job, attention_at=NOW + 900, seq=job.seq + 1)
+        with pytest.raises(LostRaceError):
+            jobs.save(job, replace(job, write_id="w-2", paused=True))
+
+    def test_it_is_told_anew_once_somebody_wrote_it(self, jobs: Any, spoil: Any) -> None:
+        job = jobs.create(make_job(attention_at=NOW))
+        spoil(job.id)
+        jobs.set_aside(job.id, until=NOW + 900)
+        spoil(job.id, mended=True)
+        row = jobs.get(job.id)
+        jobs.save(row, replace(row, write_id="w-2", attention_at=NOW + 60))
+        spoil(job.id)
+        assert jobs.set_aside(job.id, until=NOW + 960) is True
+
+    def test_what_can_be_read_or_is_gone_stays_as_it_is(self, jobs: Any) -> None:
+        job = jobs.create(make_job(attention_at=NOW))
+        assert jobs.set_aside(job.id, until=NOW + 900) is None
+        assert jobs.get(job.id) == job
+        assert jobs.set_aside(new_id(), until=NOW + 900) is None
+
+
+def due_ids(jobs: Any, until: int) -> list[str]:
+    return [one for shard in range(jobs.shards) for one in jobs.due_for_attention(shard, until=until)]

@@ -112,6 +112,18 @@ def test_a_refused_request_takes_nothing_from_either_bucket(make_limits):
     assert limits.take("alice", "write", now=NOW, creations=1).remaining == 2
 
 
+def test_creations_that_are_given_back_can_be_taken_again(make_limits, faults):
+    limits = make_limits(writes_per_minute=100)
+    limits.give_back("alice", creations=4)
+    limits.take("alice", "write", now=NOW, creations=10)
+    faults.inject(lose_answer=1)
+    limits.give_back("alice", creations=4)
+
+    with pytest.raises(RateLimitedError):
+        limits.take("alice", "write", now=NOW, creations=5)
+    assert limits.take("alice", "write", now=NOW, creations=4).remaining == 98
+
+
 def test_more_creations_than_a_day_allows_are_refused_at_once(make_limits):
     with pytest.raises(RateLimitedError) as refused:
         make_limits().take("alice", "write", now=NOW, creations=11)

@@ -10,6 +10,7 @@ def test_what_loses_or_delays_jobs_raises_an_alarm(template: Template) -> None:
         "SweepIsSilent",
         "SweepFails",
         "VisitsFail",
+        "RowsCannotBeRead",
         "HintsGetLost",
         "ExecutorFails",
         "StepsFails",
@@ -61,6 +62,13 @@ def test_repairs_are_counted_in_the_stages_own_namespace(template: Template) -> 
         assert (alarm["Namespace"], alarm["MetricName"]) == (f"Gnomon/{template.stage.name}", metric)
         assert alarm["Dimensions"] == [{"Name": "service", "Value": "sweep"}]
         assert alarm["EvaluationPeriods"] == 3
+
+
+def test_a_row_that_cannot_be_read_is_told_at_once(template: Template) -> None:
+    """It is counted once only."""
+    alarm = _alarms(template)["RowsCannotBeRead"]
+    assert (alarm["Namespace"], alarm["MetricName"]) == (f"Gnomon/{template.stage.name}", "UnreadableRows")
+    assert (alarm["Threshold"], alarm.get("EvaluationPeriods")) == (0, 1)
 
 
 def test_a_hint_that_waits_for_its_delay_raises_no_alarm(template: Template) -> None:

@@ -282,8 +282,8 @@ class TestSweep:
             store.create(replace(due_job(outbox, id=job_id), attention_at=int(time.time()) - 1))
         spoil(aws, ids[7], runs="broken")
         answer = sweep.handler(sample("sweep"), CONTEXT)
-        assert (answer["lookedAt"], answer["reasons"]) == (20, {"WOKEN": 19, "FAILED": 1})
-        assert answer["failed"] == 1
+        assert (answer["lookedAt"], answer["reasons"]) == (20, {"WOKEN": 19, "UNREADABLE": 1})
+        assert answer["failed"] == 0
         named = {read_hint(body).job_id for body in received(aws, aws.queues[Priority.NORMAL][0])}
         assert named == set(ids) - {ids[7]}
 

@@ -163,6 +163,20 @@ def test_only_creations_count_for_the_daily_limit() -> None:
     assert api.post(f"{job}/pause").status == 200
 
 
+def test_what_is_refused_is_no_creation() -> None:
+    api = Api(limits=InMemoryRateLimits(creations_per_day=2))
+    for _ in range(5):
+        assert api.post("/v1/jobs", make_body(timeoutSeconds=-1)).status == 400
+        assert api.post("/v1/jobs", make_body(schedule={"type": "cron", "expression": "0 0 30 2 *"})).status == 400
+        assert api.post("/v1/jobs", make_body(dependsOn=[{"jobId": JOB_ID}], schedule=None)).status == 400
+        answer = api.post("/v1/jobs/bulk", {"items": [{}, {}]})
+        assert [one["status"] for one in answer.json["data"]] == [400, 400]
+    api.create()
+    assert api.post("/v1/jobs/bulk", {"items": [{}, make_body()]}).status == 429
+    api.create()
+    assert api.post("/v1/jobs", make_body()).status == 429
+
+
 def test_a_fault_is_500_and_says_nothing_of_its_cause(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(World):
         def __post_init__(self) -> None:

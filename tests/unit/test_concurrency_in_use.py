@@ -9,6 +9,7 @@ import pytest
 
 from functions.domain.concurrency import GRANT_SECONDS, Slot
 from functions.domain.execution import ExecutionError, ExecutionStatus
+from functions.domain.instants import rfc3339
 from functions.domain.job import JobStatus
 from functions.domain.job_type import StoredTypeConfig
 from functions.domain.outcome import Invocation, TargetAnswer
@@ -93,6 +94,21 @@ def test_oldest_first_and_high_priority_before() -> None:
     low, high = create(made, schedule=at(12), priority="low"), create(made, schedule=at(16), priority="high")
     made.run_until(NOW + 400)
     assert busy.order == [first, high, late[2], late[1], late[3], late[0], low]
+
+
+@pytest.mark.parametrize(("priority", "hours"), [("normal", 1), ("low", 2)])
+def test_a_key_that_is_always_full_of_high_priority_starves_none(priority: str, hours: int) -> None:
+    made, busy = driver(seconds=300)
+    for _ in range(2):
+        create(made, priority="high")
+    waits = create(made, priority=priority)
+    made.run_until(NOW + 60)
+    while waits not in busy.order and made.clock.now() < NOW + 4 * 3600:
+        # As many come as are done: one of high priority waits always.
+        create(made, priority="high", schedule={"type": "once", "at": rfc3339(int(made.clock.now()))})
+        made.run(300)
+    assert waits in busy.order
+    assert busy.order.index(waits) >= hours * 11, "high comes first until then"
 
 
 def at(second: int) -> dict[str, str]:
