@@ -382,7 +382,7 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "condition ignored",
         "a condition on the parent's result is always met",
-        ("domain/upstream.py", "if dependency.when is None or holds(dependency.when) else", "if dependency.on else"),
+        ("domain/upstream.py", "return None if holds(dependency.when) else", "return None if dependency.on else"),
         by=GRAPHS,
     ),
     m(
