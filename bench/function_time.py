@@ -32,7 +32,7 @@ from functions.domain.ids import slot_id
 from functions.domain.instants import rfc3339
 from functions.domain.job import JobStatus
 from functions.handlers import executor as handler
-from functions.usecases.bulk import _PARALLEL as BULK_PARALLEL
+from functions.parallel import AT_ONCE
 from functions.usecases.services import Executor
 from tests.api_client import sample_event
 from tests.factories import NOW, make_job
@@ -65,7 +65,7 @@ class FunctionTimes:
     def api(self, calls: Sequence[Call]) -> float:
         """GB-seconds of a bulk request that makes these calls."""
         puts = sum(call.operation == "PutItem" and call.place == "jobs" for call in calls)
-        one_by_one = len(calls) - puts + math.ceil(puts / BULK_PARALLEL)
+        one_by_one = len(calls) - puts + math.ceil(puts / AT_ONCE)
         return self._gb_seconds("api", CALL_SECONDS * one_by_one, self.bulk_request + len(calls) * self.aws_call)
 
     def request(self, calls: Sequence[Call]) -> float:

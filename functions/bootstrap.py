@@ -33,7 +33,7 @@ from functions.domain.job_type import TypeConfig
 from functions.usecases.services import Attempts, Engine, Executor
 
 if TYPE_CHECKING:
-    from functions.api.app import Handler
+    from functions.api.serving import Handler
     from functions.domain.execution import Execution
     from functions.ports import (
         Circuits,
@@ -81,6 +81,7 @@ class _AttemptPorts(_EnginePorts):
     circuits: Circuits
 
 
+gc.freeze()
 gc.enable()
 
 
@@ -206,7 +207,7 @@ def _limits(settings: ApiSettings | PollSettings) -> RateLimits:
 def poll() -> Handler:
     from functions.adapters.dynamodb_workers import DynamoDbWorkers
     from functions.adapters.throttling import is_throttled
-    from functions.api.app import create_poll_app
+    from functions.api.poll_app import create_poll_app
     from functions.settings import PollSettings
     from functions.usecases.services import Polls
 

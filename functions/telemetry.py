@@ -78,7 +78,8 @@ def attempt_ended(execution: Execution) -> None:
     if execution.error is None and execution.status is not ExecutionStatus.COMPLETED:
         return
     _count(ATTEMPTS, 1)
-    if execution.error is None:
+    if execution.error is None or execution.status is ExecutionStatus.COMPLETED:
+        # A success may say why it has no result: that is for who reads it, not for who is called at night.
         logger().debug("attempt completed", extra={"executionId": execution.id})
         return
     _count(FAILED_ATTEMPTS, 1)

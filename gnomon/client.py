@@ -202,7 +202,7 @@ class Client:
         self._call("DELETE", _retry_config(job_type))
 
     def list_circuits(self, *, page_size: int = 50) -> Iterator[Circuit]:
-        """Circuits of targets, by key. Pages as it goes."""
+        """Circuits of targets, by key, for who reads all owners' jobs. Pages as it goes."""
         return cast("Iterator[Circuit]", self._pages("/v1/circuits", {}, page_size))
 
     def reset_circuit(self, key: str) -> Circuit:

@@ -48,17 +48,45 @@ def schedule(
     return {"type": "once", "at": rfc3339(now + timedelta(seconds=seconds(value, flag=flag)))}
 
 
-def dependencies(given: Sequence[str]) -> list[dict[str, str]]:
-    """`ID` or `ID:failure` each, as `dependsOn` has them; raises UsageError for another word after the colon."""
-    found = []
+def dependencies(given: Sequence[str], *, when: str | None = None) -> list[dict[str, str]]:
+    """`ID` or `ID:failure` each, as `dependsOn` has them, with the condition on the one there is; raises UsageError for
+    another word after the colon, and for a condition that could be meant for several, or for none."""
+    found: list[dict[str, str]] = []
+    if when is not None and len(given) != 1:
+        raise UsageError(
+            "--when is a condition on the result of one --depends-on.",
+            advice="With several, write them into a file: --file job.json.",
+        )
     for one in given:
         job_id, colon, on = one.partition(":")
         if colon and on not in _ON:
             raise UsageError(
                 f"--depends-on {one}: {on!r} is no way to end.", advice=f"Write ID:{', ID:'.join(_ON)}, or just ID."
             )
-        found.append({"jobId": job_id, **({"on": on} if colon else {})})
+        found.append({"jobId": job_id, **({"on": on} if colon else {}), **({} if when is None else {"when": when})})
     return found
+
+
+def gate(
+    *,
+    role: str | None,
+    approvers: Sequence[str],
+    timeout: str | None,
+    on_timeout: str | None,
+    four_eyes: bool | None,
+) -> dict[str, Any] | None:
+    """An approval gate, as `approval` has it, None for none; raises UsageError for one that nobody may open."""
+    more = without_absent(
+        {
+            "approvers": list(approvers),
+            "timeoutSeconds": None if timeout is None else seconds(timeout, flag="--approval-timeout"),
+            "onTimeout": on_timeout,
+            "fourEyes": four_eyes,
+        }
+    )
+    if role is None and more:
+        raise UsageError("A gate needs --approval-role.", advice="It names the group whose members decide.")
+    return None if role is None else {"role": role, **more}
 
 
 def target(

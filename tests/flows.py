@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from functions.domain.errors import GnomonError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.ids import is_dependent, is_manual, is_scheduled, run_id, slot_id, slot_instant
 from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
@@ -23,7 +24,7 @@ from functions.usecases.actions import (
     retry_job,
 )
 from functions.usecases.approvals import GateDecision, decide_run
-from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
+from functions.usecases.jobs import JobDraft, change_job, create_job
 from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW, make_document
 from tests.working import FlowWorker, LateReports

@@ -21,9 +21,15 @@ def completed(result: str | None) -> TargetAnswer:
     return TargetAnswer(status=ExecutionStatus.COMPLETED, result=result)
 
 
+def completed_without_result(code: str, message: str) -> TargetAnswer:
+    """The work is done, and its result was not kept."""
+    return TargetAnswer(status=ExecutionStatus.COMPLETED, error=_error(code, message))
+
+
 def failed(code: str, message: str, *, retryable: bool = True, retry_after: int | None = None) -> TargetAnswer:
-    error = ExecutionError(code=_cut(code, CODE_CHARACTERS), message=_cut(message, MESSAGE_CHARACTERS))
-    return TargetAnswer(status=ExecutionStatus.FAILED, error=error, retryable=retryable, retry_after=retry_after)
+    return TargetAnswer(
+        status=ExecutionStatus.FAILED, error=_error(code, message), retryable=retryable, retry_after=retry_after
+    )
 
 
 def timed_out(seconds: int) -> TargetAnswer:
@@ -46,6 +52,10 @@ def retry_after(value: str | None, *, now: float) -> int | None:
     except (ValueError, TypeError, OverflowError):
         return None
     return max(0, min(round(at - now), _LONGEST_WAIT))
+
+
+def _error(code: str, message: str) -> ExecutionError:
+    return ExecutionError(code=_cut(code, CODE_CHARACTERS), message=_cut(message, MESSAGE_CHARACTERS))
 
 
 def _cut(text: str, characters: int) -> str:

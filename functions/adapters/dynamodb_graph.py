@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from functions.adapters.dynamodb_keys import dependents_kind, edge_row, graph_row, name_of, number, text
-from functions.adapters.parallel import for_all
+from functions.parallel import for_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -38,7 +38,6 @@ from functions.adapters.dynamodb_keys import (
 )
 from functions.adapters.dynamodb_set_aside import set_aside
 from functions.adapters.dynamodb_transactions import Refusal, past_transactions, write_together
-from functions.adapters.parallel import for_all
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import (
     CorruptDefinitionError,
@@ -46,6 +45,7 @@ from functions.domain.errors import (
     JobExistsError,
     LostRaceError,
 )
+from functions.parallel import for_all
 from functions.ports import Page
 
 if TYPE_CHECKING:

@@ -16,12 +16,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from functions.adapters.address_guard import AddressGuard, Destination, UnresolvedError
-from functions.adapters.answers import completed, failed, is_retryable_status, retry_after, timed_out
+from functions.adapters.answers import (
+    completed,
+    completed_without_result,
+    failed,
+    is_retryable_status,
+    retry_after,
+    timed_out,
+)
 from functions.adapters.deadline import Deadline, DeadlineError, within
 from functions.adapters.secret_values import SecretError, SecretValues
 from functions.adapters.webhook_signature import WebhookSignature
 from functions.domain.errors import InvalidFieldError
-from functions.domain.result import kept_result
+from functions.domain.result import TOO_LARGE, ResultTooLargeError, kept_result
 from functions.domain.target import MASK, check_header_value, is_sensitive
 from functions.domain.target_url import shown_value
 
@@ -37,6 +44,7 @@ RESPONSE_BYTES = 65_536
 """How much of a response is read; the rest is dropped."""
 QUOTED_CHARACTERS = 300
 """How much of a failure's response its error message quotes."""
+TOO_LARGE_ADVICE = "nothing of it was. Have the target answer less, or where it put the rest."
 USER_AGENT = "Gnomon/1"
 
 
@@ -120,10 +128,11 @@ class HttpTarget:
         return values
 
     def _answer(self, response: http.client.HTTPResponse, body: bytes, *, hidden: list[bytes]) -> TargetAnswer:
+        whole, body = len(body) <= RESPONSE_BYTES, body[:RESPONSE_BYTES]
         for secret in hidden:
             body = body.replace(secret, MASK.encode())
         if 200 <= response.status < 300:
-            return completed(kept_result(body))
+            return _result(response, body, whole=whole)
         return failed(
             f"HTTP_{response.status}",
             _explained(response, body),
@@ -192,11 +201,27 @@ def _keep_alive(sock: socket.socket) -> None:
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
-    """The first 64 KB of the body; raises IncompleteRead when the connection ended before the body did."""
-    body = response.read(RESPONSE_BYTES)
-    if len(body) < RESPONSE_BYTES and response.length:
+    """The first 64 KB of the body, and a byte more where there is more; raises IncompleteRead when the connection ended
+    before the body did."""
+    body = response.read(RESPONSE_BYTES + 1)
+    if len(body) <= RESPONSE_BYTES and response.length:
         raise http.client.IncompleteRead(body, response.length)
     return body
+
+
+def _result(response: http.client.HTTPResponse, body: bytes, *, whole: bool) -> TargetAnswer:
+    """What is kept of a success. One with too much JSON stays one: the work is done, and a stranger's API cannot
+    be told to answer less (docs/decisions/0049-results-are-kept-whole-or-refused.md)."""
+    try:
+        return completed(kept_result(body, declared=_is_json(response), whole=whole))
+    except ResultTooLargeError as error:
+        return completed_without_result(TOO_LARGE, f"{error} as a result: {TOO_LARGE_ADVICE}")
+
+
+def _is_json(response: http.client.HTTPResponse) -> bool:
+    """By its media type (RFC 6839, section 3.1)."""
+    media_type = response.headers.get_content_type()
+    return media_type == "application/json" or media_type.endswith("+json")
 
 
 def _hidden(headers: Mapping[str, str], target: Mapping[str, object]) -> list[bytes]:

@@ -1,51 +1,32 @@
-"""The HTTP API put together: which route answers, what holds for all of them, and what an error becomes."""
+"""The HTTP API put together: every route, over the services."""
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
-
 from functions.api.drafts import DraftReader
-from functions.api.problems import MethodNotAllowedError, problem_body, problem_headers, problem_of
-from functions.api.request import Answer, Request
-from functions.api.route import Access, Route
+from functions.api.route import Route
 from functions.api.routes_bulk import BulkRoutes
 from functions.api.routes_circuits import CircuitRoutes
 from functions.api.routes_documents import DocumentRoutes
 from functions.api.routes_executions import ExecutionRoutes
 from functions.api.routes_health import HealthRoutes, Probe
 from functions.api.routes_jobs import JobRoutes
+from functions.api.routes_poll import PollRoutes
 from functions.api.routes_reports import ReportRoutes
-from functions.api.routes_retry_configs import RetryConfigRoutes, one_segment
+from functions.api.routes_retry_configs import RetryConfigRoutes
 from functions.api.routes_schedule import ScheduleRoutes
-from functions.api.routes_workers import PollRoutes, WorkerRoutes
+from functions.api.routes_workers import WorkerRoutes
 from functions.api.routes_workflows import WorkflowRoutes
-from functions.domain.errors import GnomonError, NotFoundError, UnavailableError
+from functions.api.serving import App, Handler
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRouteError
-
     from functions.domain.target import TargetRules
-    from functions.ports import Clock, RateLimits
-    from functions.usecases.services import Polls, Services
-
-logger = logging.getLogger(__name__)
+    from functions.ports import RateLimits
+    from functions.usecases.services import Services
 
 _NOBODY = "00000000-0000-4000-8000-000000000000"
-_PATTERNS = {
-    "{jobId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-    "{workflowId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-    "{workerId}": r"[a-z2-7]{16}",
-    "{jobType}": r"[^/]+",
-    "{circuitKey}": r"[^/]+",
-    "{executionId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9a-z]+-\d{4}",
-}
-
-Handler = Callable[[Mapping[str, Any], object], dict[str, Any]]
 
 
 def create_app(
@@ -71,14 +52,7 @@ def create_app(
             "history": lambda: services.history.get(_NOBODY, "0000000000", 1),
         }
     health = HealthRoutes(stage, version, services.clock, probes)
-    return _App(_routes(services, drafts, health), services.clock, limits, is_throttled).answer
-
-
-def create_poll_app(
-    polls: Polls, *, limits: RateLimits, is_throttled: Callable[[Exception], bool] = lambda _: False
-) -> Handler:
-    """The function that answers polls and nothing else."""
-    return _App(PollRoutes(polls).routes(), polls.clock, limits, is_throttled).answer
+    return App(_routes(services, drafts, health), services.clock, limits, is_throttled).answer
 
 
 def routes_without_services() -> tuple[Route, ...]:
@@ -105,94 +79,3 @@ def _routes(services: Services, drafts: DraftReader, health: HealthRoutes) -> tu
         *documents.routes(),
     )
     return routes
-
-
-class _App:
-    def __init__(
-        self,
-        routes: tuple[Route, ...],
-        clock: Clock,
-        limits: RateLimits,
-        is_throttled: Callable[[Exception], bool],
-    ) -> None:
-        self._routes = routes
-        self._clock = clock
-        self._limits = limits
-        self._is_throttled = is_throttled
-        self._resolver = APIGatewayHttpResolver(debug=False)
-        for route in routes:
-            rule = re.sub(r"\{(\w+)\}", r"<\1>", route.path)
-            self._resolver.route(rule, method=route.method)(self._served(route))
-        self._resolver.not_found(self._no_route)
-        self._resolver.exception_handler([GnomonError, Exception])(self._refused)
-
-    def answer(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:
-        self._resolver.context["request"] = Request(event)
-        path = event["rawPath"]
-        if (one := one_segment(path)) != path:
-            event = {**event, "rawPath": one}
-        return self._resolver.resolve(event, context)  # type: ignore[arg-type]  # Powertools' own protocol of the context
-
-    def _served(self, route: Route) -> Callable[..., Response[str]]:
-        def serve(**params: str) -> Response[str]:
-            request = self._request
-            request.params = params
-            if route.access is not Access.PUBLIC:
-                request.caller = request.authenticated()
-                creates = route.creates(request) if callable(route.creates) else route.creates
-                request.allowance = self._limits.take(
-                    request.caller.id, route.access.value, now=self._clock.now(), creations=creates
-                )
-                request.creations = creates
-            try:
-                if not route.any_accept:
-                    request.must_accept_json(*route.media)
-                answer = route.answer(request)
-            except GnomonError as error:
-                if problem_of(error).status < 500:
-                    self._give_back(request, request.creations)
-                raise
-            self._give_back(request, request.not_created)
-            return self._response(answer)
-
-        return serve
-
-    def _give_back(self, request: Request, creations: int) -> None:
-        """What was refused is no creation."""
-        if creations:
-            self._limits.give_back(request.caller.id, creations=creations)
-
-    def _no_route(self, _error: NoRouteError) -> Response[str]:
-        path = self._resolver.current_event.path
-        allowed = tuple(sorted({route.method for route in self._routes if _pattern(route.path).fullmatch(path)}))
-        raise MethodNotAllowedError(allowed) if allowed else NotFoundError("There is nothing at this path.")
-
-    def _refused(self, error: Exception) -> Response[str]:
-        request = self._request
-        if self._is_throttled(error):
-            logger.warning("request %s was throttled", request.id, exc_info=error)
-            error = UnavailableError()
-        problem = problem_of(error)
-        if problem.status >= 500:
-            logger.error("request %s failed", request.id, exc_info=error)
-        return self._response(Answer(problem.status, problem_body(error, request.id), problem_headers(error)))
-
-    @property
-    def _request(self) -> Request:
-        request: Request = self._resolver.context["request"]
-        return request
-
-    def _response(self, answer: Answer) -> Response[str]:
-        headers: dict[str, str | list[str]] = {"X-Content-Type-Options": "nosniff"}
-        allowance = self._request.allowance
-        if allowance is not None:
-            headers["RateLimit-Limit"] = str(allowance.limit)
-            headers["RateLimit-Remaining"] = str(allowance.remaining)
-            headers["RateLimit-Reset"] = str(allowance.reset_seconds)
-        headers.update(answer.headers)
-        content_type = None if answer.body is None else answer.content_type
-        return Response(answer.status, content_type, answer.body or "", headers)
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\{\w+\}", lambda match: _PATTERNS[match[0]], path))

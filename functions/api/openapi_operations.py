@@ -185,6 +185,10 @@ OPERATIONS: dict[str, Operation] = {
         summary="List the circuits of targets, by key",
         success=(200, "CircuitList", "A page."),
         parameters=(LIMIT, CURSOR),
+        errors=(403,),
+    ),
+    "getCircuit": Operation(
+        tag="circuits", summary="Read a target's circuit", success=(200, "Circuit", "The circuit."), errors=(404,)
     ),
     "resetCircuit": Operation(
         tag="circuits",

@@ -31,7 +31,8 @@ from functions.api.schemas import (
     RetryBody,
     TypeConfigBody,
 )
-from functions.api.schemas_work import CompleteBody, FailBody, HeartbeatBody, PollBody, ProgressBody, WorkerBody
+from functions.api.schemas_poll import PollBody
+from functions.api.schemas_work import CompleteBody, FailBody, HeartbeatBody, ProgressBody, WorkerBody
 from functions.api.workflow_body import WorkflowBody
 from functions.domain.circuit import CircuitState
 from functions.domain.execution import ExecutionStatus
@@ -277,6 +278,7 @@ def _work() -> dict[str, Schema]:
 def _execution_fields() -> dict[str, Schema]:
     statuses = [status for status in ExecutionStatus if status is not ExecutionStatus.SKIPPED]
     error = record({"code": {"type": "string", "examples": ["HTTP_503"]}, "message": {"type": "string"}})
+    error["description"] = "Why it failed; of one that is COMPLETED: why it has no result."
     return _attempt() | {
         "attempt": {"type": "integer", "minimum": 1},
         "status": enum_of(statuses),
@@ -292,7 +294,7 @@ def _execution_fields() -> dict[str, Schema]:
         "workerId": maybe({"type": "string", "description": "The worker that holds it, or held it."}),
         "approval": maybe(ref("ApprovalDecision")),
         "progress": maybe(_progress()),
-        "result": {"description": "The target's answer, at most 32 KB of JSON; null for none."},
+        "result": {"description": "The target's answer, at most 32 KB of JSON; null for none, and for one too large."},
     }
 
 

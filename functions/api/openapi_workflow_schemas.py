@@ -15,7 +15,8 @@ from functions.api.openapi_shapes import (
 )
 from functions.domain.dependence import On
 from functions.domain.job import JobStatus
-from functions.domain.workflow import DELETED, LOCAL_NAME, MAX_JOBS, WaitsFor, WorkflowStatus
+from functions.domain.workflow import DELETED, LOCAL_NAME, MAX_JOBS, WaitsFor
+from functions.domain.workflow_status import WorkflowStatus
 
 _NAME: Schema = {"type": "string", "pattern": LOCAL_NAME}
 _OUTSIDE: Schema = maybe(_NAME) | {"description": "Local name; null for a job outside the workflow."}

@@ -11,8 +11,9 @@ from functions.api.caller import caller_of
 from functions.api.conditional import if_match
 from functions.api.problems import NotAcceptableError, UnsupportedMediaTypeError
 from functions.domain.errors import FieldProblem, InvalidRequestError, NotFoundError
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.ids import is_job_id
-from functions.usecases.jobs import IdempotencyKey
+from functions.domain.worker import is_worker_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +85,14 @@ class Request:
         if not is_job_id(job_id):
             raise NotFoundError
         return job_id
+
+    @property
+    def worker_id(self) -> str:
+        """The path's worker id; raises NotFoundError where it is none."""
+        worker_id = self.params["workerId"]
+        if not is_worker_id(worker_id):
+            raise NotFoundError
+        return worker_id
 
     @property
     def if_match(self) -> int | None:

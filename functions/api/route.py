@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from functions.api.request import Answer, Request
 
 
+WORKER = "/v1/workers/{workerId}"
+RETRY_CONFIGS = "/v1/retry-configs/"
+
+
 class Access(enum.StrEnum):
     """What a call counts as for its caller's limits; PUBLIC takes no token and counts as nothing."""
 
@@ -37,3 +41,10 @@ class Route:
     """Answers something else than JSON."""
     media: tuple[str, ...] = ()
     """Media types that it may answer besides JSON, for the client's `Accept`."""
+
+
+def one_segment(path: str) -> str:
+    """The path with the slashes of a job type encoded, as the routes read it: a type may have some (`billing/eu`)."""
+    if not path.startswith(RETRY_CONFIGS):
+        return path
+    return RETRY_CONFIGS + path.removeprefix(RETRY_CONFIGS).replace("/", "%2F")

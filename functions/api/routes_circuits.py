@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -23,26 +22,36 @@ MAX_KEY_LENGTH = 320
 """Longest key of a circuit: a kind, a host of 253 characters and a port."""
 
 
-@dataclass(frozen=True, slots=True)
 class CircuitRoutes:
-    services: Services
+    def __init__(self, services: Services) -> None:
+        self.services = services
 
     def routes(self) -> tuple[Route, ...]:
         return (
             Route("listCircuits", "GET", "/v1/circuits", Access.READ, self.list),
+            Route("getCircuit", "GET", "/v1/circuits/{circuitKey}", Access.READ, self.get),
             Route("resetCircuit", "POST", "/v1/circuits/{circuitKey}/reset", Access.WRITE, self.reset),
         )
 
     def list(self, request: Request) -> Answer:
         paging = paging_of(request.query("limit", "cursor"))
-        page = circuits.list_circuits(self.services, limit=paging.limit, cursor=paging.cursor)
+        page = circuits.list_circuits(self.services, request.caller, limit=paging.limit, cursor=paging.cursor)
         return Answer(200, circuits_text(page, self.services.clock.now()))
+
+    def get(self, request: Request) -> Answer:
+        request.query()
+        circuit = circuits.get_circuit(self.services, _key(request))
+        return Answer(200, compact(circuit_view(circuit, self.services.clock.now())))
 
     def reset(self, request: Request) -> Answer:
         request.query()
         validated(NoFields, request.json())
-        key = unquote(request.params["circuitKey"])
-        if len(key) > MAX_KEY_LENGTH:
-            raise NotFoundError("There is no circuit of so long a key.")
-        circuit = circuits.reset_circuit(self.services, request.caller, key)
+        circuit = circuits.reset_circuit(self.services, request.caller, _key(request))
         return Answer(200, compact(circuit_view(circuit, self.services.clock.now())))
+
+
+def _key(request: Request) -> str:
+    key = unquote(request.params["circuitKey"])
+    if len(key) > MAX_KEY_LENGTH:
+        raise NotFoundError("There is no circuit of so long a key.")
+    return key

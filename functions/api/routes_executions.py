@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from functions.api.request import Answer, Request
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
     from functions.usecases.services import Services
 
 
-@dataclass(frozen=True, slots=True)
 class ExecutionRoutes:
-    services: Services
+    def __init__(self, services: Services) -> None:
+        self.services = services
 
     def routes(self) -> tuple[Route, ...]:
         one = "/v1/executions/{executionId}"

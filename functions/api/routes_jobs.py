@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from functions.api.body import invalid
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
     from functions.usecases.services import Services
 
 
-@dataclass(frozen=True, slots=True)
 class JobRoutes:
-    services: Services
-    drafts: DraftReader
+    def __init__(self, services: Services, drafts: DraftReader) -> None:
+        self.services = services
+        self.drafts = drafts
 
     def routes(self) -> tuple[Route, ...]:
         one = "/v1/jobs/{jobId}"

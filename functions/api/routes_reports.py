@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from functions.api.body import compact, invalid
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     from functions.usecases.services import Services
 
 
-@dataclass(frozen=True, slots=True)
 class ReportRoutes:
-    services: Services
+    def __init__(self, services: Services) -> None:
+        self.services = services
 
     def routes(self) -> tuple[Route, ...]:
         one = "/v1/executions/{executionId}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from functions.api.body import compact, invalid
 from functions.api.paging import paging_of
 from functions.api.request import Answer, Request
-from functions.api.route import Access, Route
+from functions.api.route import RETRY_CONFIGS, Access, Route
 from functions.api.schemas import LABEL_PATTERN, MAX_LABEL_LENGTH, TypeConfigBody
 from functions.api.validation import shown, validated
 from functions.api.views import retry_config_view, retry_configs_text
@@ -19,17 +18,15 @@ from functions.usecases import retry_configs
 if TYPE_CHECKING:
     from functions.usecases.services import Services
 
-PREFIX = "/v1/retry-configs/"
 
-
-@dataclass(frozen=True, slots=True)
 class RetryConfigRoutes:
-    services: Services
+    def __init__(self, services: Services) -> None:
+        self.services = services
 
     def routes(self) -> tuple[Route, ...]:
-        one = f"{PREFIX}{{jobType}}"
+        one = f"{RETRY_CONFIGS}{{jobType}}"
         return (
-            Route("listRetryConfigs", "GET", PREFIX.removesuffix("/"), Access.READ, self.list),
+            Route("listRetryConfigs", "GET", RETRY_CONFIGS.removesuffix("/"), Access.READ, self.list),
             Route("getRetryConfig", "GET", one, Access.READ, self.get),
             Route("putRetryConfig", "PUT", one, Access.WRITE, self.put),
             Route("deleteRetryConfig", "DELETE", one, Access.WRITE, self.delete),
@@ -58,13 +55,6 @@ class RetryConfigRoutes:
         request.query()
         retry_configs.delete_config(self.services, request.caller, _job_type(request))
         return Answer(204)
-
-
-def one_segment(path: str) -> str:
-    """The path with the slashes of a job type encoded, as the routes read it: a type may have some (`billing/eu`)."""
-    if not path.startswith(PREFIX):
-        return path
-    return PREFIX + path.removeprefix(PREFIX).replace("/", "%2F")
 
 
 def _job_type(request: Request) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from functions.api.body import invalid
@@ -22,9 +21,9 @@ DEFAULT_COUNT = 10
 MAX_COUNT = 100
 
 
-@dataclass(frozen=True, slots=True)
 class ScheduleRoutes:
-    clock: Clock
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
 
     def routes(self) -> tuple[Route, ...]:
         return (Route("previewSchedule", "GET", "/v1/schedule/preview", Access.READ, self.preview),)

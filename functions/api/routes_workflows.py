@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from functions.api.body import invalid
@@ -29,10 +28,10 @@ FORMATS = ("json", "mermaid")
 MERMAID_TYPE = "text/plain"
 
 
-@dataclass(frozen=True, slots=True)
 class WorkflowRoutes:
-    services: Services
-    drafts: DraftReader
+    def __init__(self, services: Services, drafts: DraftReader) -> None:
+        self.services = services
+        self.drafts = drafts
 
     def routes(self) -> tuple[Route, ...]:
         every, one = "/v1/workflows", "/v1/workflows/{workflowId}"

@@ -4,13 +4,11 @@ Strict: `true` is no number, `"5"` is no number, an unknown field is an error. T
 the caller's own document.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, Field, StringConstraints
 
+from functions.api.strict import Strict, absent
 from functions.domain.dependence import MAX_PARENTS, UPSTREAM_TIMEOUT
 from functions.domain.expression import CHARACTERS
 from functions.domain.ids import JOB_ID_PATTERN
@@ -23,20 +21,6 @@ MAX_INTERVAL_SECONDS = 31_536_000
 YEAR_SECONDS = 31_536_000
 MAX_GATE_SECONDS = 2_592_000
 """30 days."""
-
-
-def _without_default(schema: dict[str, Any]) -> None:
-    """For a field that is simply absent when it is left out: there is no value that says the same."""
-    schema.pop("default", None)
-
-
-def absent(**limits: Any) -> Any:
-    """A field that is left out or has a value: `null` is none."""
-    return Field(default=None, json_schema_extra=_without_default, **limits)
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
 
 
 Instant = Annotated[
@@ -99,7 +83,7 @@ class HttpTarget(Strict):
     type: Literal["http"]
     url: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
     method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"
-    headers: Annotated[dict[HeaderName, HeaderText | SecretHeader], Field(max_length=30)] = {}
+    headers: Annotated[dict[HeaderName, HeaderText | SecretHeader], Field(max_length=30)] = Field(default={})
 
 
 class LambdaTarget(Strict):
@@ -127,8 +111,8 @@ class RetryConfig(Strict):
     max_delay_seconds: Annotated[float, Field(ge=1, le=MAX_DELAY_SECONDS)] = 300
     multiplier: Annotated[float, Field(ge=1, le=10)] = 2.0
     jitter: Annotated[float, Field(ge=0, le=1)] = 0.2
-    retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = []
-    non_retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = []
+    retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = Field(default=[])
+    non_retryable_errors: Annotated[list[ErrorCode], Field(max_length=50)] = Field(default=[])
     retry_window_seconds: int = absent(
         ge=1,
         le=YEAR_SECONDS,
@@ -250,7 +234,7 @@ class JobBody(Strict):
         description="Raise the event job.silent when the job has had no success for so long, for whatever reason.",
     )
     spread_seconds: Annotated[int, Field(ge=0, le=MAX_INTERVAL_SECONDS)] = 0
-    tags: Annotated[list[Label], Field(max_length=20)] = []
+    tags: Annotated[list[Label], Field(max_length=20)] = Field(default=[])
     enabled: bool = True
 
 

@@ -1,24 +1,19 @@
 """What workers and targets that report later may send: shapes and ranges, as strict as in schemas.py."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from functions.api.schemas import ErrorCode, Strict, absent
+from functions.api.schemas import ErrorCode
+from functions.api.schemas_poll import Queues
+from functions.api.strict import Strict, absent
 from functions.domain.progress import MESSAGE_CHARACTERS
 from functions.domain.worker import MAX_ITEMS
 
-MAX_WAIT_SECONDS = 20
-"""Longest a poll waits: API Gateway ends every request after 30 s."""
 MAX_HELD = 100
 """Executions one heartbeat may name."""
 MAX_FENCE = 10**11
 
-QueueName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
-"""As a target names it. No slash: what waits is found by owner and queue, and another owner's must never be meant."""
-Queues = Annotated[list[QueueName], Field(min_length=1, max_length=10)]
 ExecutionId = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 WorkerId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Fence = Annotated[int, Field(ge=0, le=MAX_FENCE)]
@@ -32,19 +27,6 @@ class WorkerBody(Strict):
     max_items: Annotated[
         int, Field(ge=1, le=MAX_ITEMS, description="Executions a poll asks for that does not say how many.")
     ] = 1
-
-
-class PollBody(Strict):
-    """What `POST /v1/workers/{workerId}/poll` takes."""
-
-    queues: Queues = absent(description="Some of the worker's queues; all of them by default.")
-    max_items: int = absent(ge=1, le=MAX_ITEMS)
-    wait_seconds: Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)] = 0
-    poll_id: str = absent(
-        min_length=1,
-        max_length=64,
-        description="A name for this poll: sent again, it gets what it claimed, and claims no more than it asks for.",
-    )
 
 
 class HeldExecution(Strict):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from functions.api.body import compact
 from functions.api.views import last_run_view
 from functions.domain.instants import rfc3339
-from functions.domain.workflow import blockers_of, critical_path, edges_of, status_of
+from functions.domain.workflow import edges_of
+from functions.domain.workflow_status import blockers_of, critical_path, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, StringConstraints
 
 from functions.api.body import MAX_BULK_BODY_BYTES, invalid
-from functions.api.schemas import MAX_NAME_LENGTH, Name, Strict
+from functions.api.schemas import MAX_NAME_LENGTH, Name
+from functions.api.strict import Strict
 from functions.api.validation import shown, validated
 from functions.domain.errors import FieldProblem, InvalidRequestError
 from functions.domain.instants import rfc3339

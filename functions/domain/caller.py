@@ -41,6 +41,11 @@ class Caller:
         if owner != self.owner and not self.reads_all:
             raise NotFoundError
 
+    def must_read_all(self, what: str) -> None:
+        """Raises ForbiddenError for callers that see their own only; `what` names what is of all owners."""
+        if not self.reads_all:
+            raise ForbiddenError(f"{what} are of all owners; your role reads its own only.")
+
     def must_write(self) -> None:
         """Raises ForbiddenError for callers that change nothing at all."""
         if not self.roles & {Role.ADMIN, Role.SCHEDULER}:

@@ -18,7 +18,6 @@ from functions.domain.decision import (
     Due,
     Write,
     attention_no_later,
-    next_hint,
     waiting_hints,
     with_attention,
     with_run,
@@ -34,6 +33,7 @@ from functions.domain.job import Gap, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
 from functions.domain.rescheduling import (
     first_slot,
+    new_hints,
     overdue_into_gap,
     pass_over_overdue,
     rescheduled,
@@ -123,7 +123,7 @@ def decide_change(
     hints: tuple[Due, ...] = ()
     if reschedules(job, definition):
         row, flush = rescheduled(job, row, definition, now=now)
-        hints = () if row.paused else next_hint(row)
+        hints = new_hints(job, row)
     row = rewired(job, row, definition, parents, now=int(now))
     if enabled is not None and enabled == row.paused:
         if enabled:
@@ -157,7 +157,7 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str, by: str | 
         attempt_limit=1 + definition.retry.max_retries,
         due_at=instant,
         manual=True,
-        asked_by=None if definition.approval is None else by,
+        asked_by=by,
     )
     hints: tuple[Due, ...] = (Due(slot, 1, instant),)
     if job.runs:
@@ -210,7 +210,7 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | N
         asked_attempt=attempt + 1,
         took=_made_for(job, slot),
         approval=approval,
-        asked_by=None if definition.approval is None else by,
+        asked_by=by,
     )
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
     row = replace(row, attention_at=attention_no_later(row, int(now)))

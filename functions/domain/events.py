@@ -137,7 +137,7 @@ def _end(before: Job, after: Job, ended: Attempt, row: Execution | None, at: flo
     started = run.started_at if run is not None and run.state is RunState.RUNNING else None
     status = _status(row, outcome)
     if outcome is Outcome.COMPLETED:
-        yield Told(EventType.COMPLETED, time, facts | {"started_at": started})
+        yield Told(EventType.COMPLETED, time, facts | {"started_at": started, "error_code": code})
         return
     if outcome is Outcome.CANCELLED:
         reason = row.reason if row is not None else None

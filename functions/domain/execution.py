@@ -23,7 +23,7 @@ class ExecutionStatus(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionError:
     """`code`: TIMEOUT, NETWORK_ERROR, HTTP_<status>, TARGET_ERROR, HANDLER_ERROR:<class>, PAYLOAD_ERROR, WORKER_LOST,
-    RETRY_WINDOW_OVER, QUARANTINED."""
+    RESULT_TOO_LARGE, RETRY_WINDOW_OVER, QUARANTINED."""
 
     code: str
     message: str
@@ -47,6 +47,7 @@ class Execution:
     """When the next attempt starts; drawn once, here."""
     reason: str | None = None
     error: ExecutionError | None = None
+    """Of one that is COMPLETED: why its result was not kept."""
     result: str | None = None
     """The target's answer as JSON text, at most 32 KB."""
     deferrals: int = 0

@@ -13,6 +13,7 @@ from functions.domain.hint import LOOK_SLOT
 from functions.domain.ids import dependent_slot_id, slot_id
 from functions.domain.job import Followed, Job
 from functions.domain.run import LastRun, Outcome
+from functions.domain.upstream import may_be_given_up_sooner
 
 
 def in_its_graph(before: Job, after: Job, *, now: int) -> tuple[Job, tuple[Due, ...]]:
@@ -20,7 +21,8 @@ def in_its_graph(before: Job, after: Job, *, now: int) -> tuple[Job, tuple[Due, 
     row = _with_its_end(before, after, now)
     row = _looks_again(before, row, now)
     if row is after:
-        return row, ()
+        # Of one that is deleted the edges are taken back; nothing is lost where the message is.
+        return row, ((look_hint(now),) if after.upstream is not None and _is_deleted_now(before, after) else ())
     return replace(row, attention_at=attention_no_later(row, now)), (look_hint(now),)
 
 
@@ -48,8 +50,8 @@ class Telling(NamedTuple):
     """The end that it began with: every dependent hears of it, or of a later one."""
     after: str | None
     """The last dependent that was looked at."""
-    over: bool
-    """Whether the job is over, as those who were looked at have seen it."""
+    state: tuple[bool, bool, bool]
+    """Whether the job is over, is paused, runs but once, as those who were looked at have seen it."""
     done: bool = False
     """There is no other dependent after that one."""
 
@@ -60,7 +62,7 @@ def telling(job: Job) -> Telling | None:
     if followed is None or followed.ends <= followed.told:
         return None
     number, _, after = (followed.cursor or "").partition("#")
-    return Telling(int(number) if after else followed.ends, after or None, job.is_over)
+    return Telling(int(number) if after else followed.ends, after or None, _state(job))
 
 
 def decide_told(job: Job, walk: Telling, *, now: float) -> Write | Drop:
@@ -68,7 +70,7 @@ def decide_told(job: Job, walk: Telling, *, now: float) -> Write | Drop:
     followed = job.followed
     if followed is None or followed.told >= walk.number:
         return Drop("TOLD")
-    if job.is_over != walk.over:
+    if _state(job) != walk.state:
         return _anew(job, followed, now)
     hint = look_hint(int(now))
     if not walk.done:
@@ -77,6 +79,10 @@ def decide_told(job: Job, walk: Telling, *, now: float) -> Write | Drop:
     row = replace(job, followed=replace(followed, told=walk.number, cursor=None))
     more = (hint,) if followed.ends > walk.number else ()
     return Write(job=with_attention(row, int(now)), reason="TOLD", hints=more)
+
+
+def _state(job: Job) -> tuple[bool, bool, bool]:
+    return job.is_over, job.paused, job.followed is not None and job.followed.once
 
 
 def _anew(job: Job, followed: Followed, now: float) -> Write:
@@ -104,8 +110,19 @@ def _with_its_end(before: Job, after: Job, now: int) -> Job:
         return replace(after, followed=replace(followed, ends=before.followed.ends + 1))
     if after.is_over and not before.is_over and followed.told >= followed.ends:
         # No end, but those who wait for one have to know that none comes.
-        return replace(after, followed=replace(followed, told=followed.ends - 1, cursor=None))
+        return _to_be_told(after, followed)
+    if followed.once != before.followed.once or _is_deleted_now(before, after) or may_be_given_up_sooner(before, after):
+        return _to_be_told(after, followed)
     return after
+
+
+def _is_deleted_now(before: Job, after: Job) -> bool:
+    return after.deleted_at is not None and before.deleted_at is None
+
+
+def _to_be_told(row: Job, followed: Followed) -> Job:
+    """From the beginning of the list, where a walk along it goes on."""
+    return replace(row, followed=replace(followed, told=min(followed.told, followed.ends - 1), cursor=None))
 
 
 def _cancelled(job: Job, now: int) -> LastRun:

@@ -33,6 +33,7 @@ class TargetAnswer:
     status: ExecutionStatus
     """COMPLETED, FAILED or TIMED_OUT."""
     error: ExecutionError | None = None
+    """Of one that is COMPLETED: why it has no result."""
     result: str | None = None
     """JSON text, at most 32 KB."""
     retry_after: int | None = None

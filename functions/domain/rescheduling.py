@@ -6,10 +6,12 @@ The rules are those of docs/protocol.md, 1.5: pause, resume, patch schedule, can
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 
-from functions.domain.decision import pass_over
+from functions.domain.decision import Due, next_hint, pass_over, waiting_hints
 from functions.domain.definition import Definition
 from functions.domain.errors import ConflictError, InvalidFieldError
+from functions.domain.ids import is_dependent
 from functions.domain.instants import rfc3339
 from functions.domain.job import Gap, Job, SkipReason
 
@@ -42,7 +44,7 @@ def rescheduled(job: Job, row: Job, definition: Definition, *, now: float) -> tu
         row, flush = overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)
     row = replace(row, spread=definition.schedule.spread_offset, catch_up_to=None)
     if definition.depends_on:
-        return replace(row, next_slot=None), flush
+        return _with_its_earliest(job, replace(row, next_slot=None), definition, int(now)), flush
     following: int | None
     if definition.max_runs is not None and row.starts >= definition.max_runs:
         following = None
@@ -55,6 +57,29 @@ def rescheduled(job: Job, row: Job, definition: Definition, *, now: float) -> tu
                 "schedule.at", f"{rfc3339(following)} is not after the job's last slot, {rfc3339(row.last_slot)}."
             )
     return replace(row, next_slot=following), flush
+
+
+def _with_its_earliest(job: Job, row: Job, definition: Definition, now: int) -> Job:
+    """The row in which a run that was made for others' ends, and waits for its earliest start, has the new one.
+
+    Its slot stays, which names it; a start that was put off for another reason, and a retry, have their own time.
+    """
+    if job.definition is None or job.definition.schedule.at is None:
+        return row
+    old, at = job.definition.schedule.at, max(now, definition.schedule.at or 0)
+    runs = {
+        slot: replace(run, due_at=at) if is_dependent(slot) and run.is_first and run.due_at == old else run
+        for slot, run in row.runs.items()
+    }
+    return replace(row, runs=MappingProxyType(runs))
+
+
+def new_hints(job: Job, row: Job) -> tuple[Due, ...]:
+    """What to send for the slot, and for the run, that another schedule has moved."""
+    if row.paused:
+        return ()
+    known = waiting_hints(job)
+    return next_hint(row) + tuple(hint for hint in waiting_hints(row) if hint.slot_id in row.runs and hint not in known)
 
 
 def pass_over_overdue(row: Job, definition: Definition, *, now: float, reason: SkipReason) -> tuple[Job, Gap | None]:

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 RESULT_BYTES = 32_768
 """Longest result, in bytes of UTF-8."""
+TOO_LARGE = "RESULT_TOO_LARGE"
+"""Error code of an execution whose result was too large to be kept, whether the attempt failed for it or not."""
 RESULT_LEVELS = 100
 """Deepest nesting of a result."""
 
@@ -20,17 +22,25 @@ class ResultTooLargeError(ValueError):
         self.size = size
 
 
-def kept_result(body: bytes) -> str | None:
+def kept_result(body: bytes, *, declared: bool = False, whole: bool = True) -> str | None:
     """An answer as JSON text: JSON up to 32 KB is kept (in compact form), None for nothing or `null`.
 
-    Everything else (no JSON, larger, deeper than 100 levels, numbers or characters JSON cannot carry) becomes a
-    JSON string of its text, cut to 32 KB: a string, never a part of the JSON that it was.
+    `declared`: the answer says that it is JSON; `whole`: `body` is all of it. Raises ResultTooLargeError for declared
+    JSON that is larger, or is not whole: nothing of it is kept. Everything else (no JSON, not declared and larger,
+    deeper than 100 levels, numbers or characters JSON cannot carry) becomes a JSON string of its text, cut to 32 KB: a
+    string, never a part of the JSON that it was.
     """
+    if declared and not whole:
+        raise ResultTooLargeError(len(body), at_least=True)
     text = _text(body)
     if text is None:
         return None
     try:
         return _read(text)
+    except ResultTooLargeError:
+        if declared:
+            raise
+        return _cut(text)
     except (ValueError, RecursionError):
         return _cut(text)
 

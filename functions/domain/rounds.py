@@ -91,28 +91,32 @@ def _oldest(first: int, last: int, ends: Ends) -> int | None:
 
 def _nothing_new(up: Upstream, parents: Sequence[Parent]) -> Blocked | Settled | None:
     """None where all parents are over, and the job has not been judged by the last end of each."""
-    blocked = _blocked(up, parents, [])
+    blocked = _blocked(up, parents)
     if blocked is not None:
         return blocked
     return Settled() if up.since is None else None
 
 
-def _blocked(up: Upstream, parents: Sequence[Parent], new: Sequence[int], began: int | None = None) -> Blocked | None:
-    """What is waited for besides the ends that are new, by index; None for nothing.
+def _blocked(up: Upstream, parents: Sequence[Parent], began: int | None = None) -> Blocked | None:
+    """What is waited for besides the ends that are new; None for nothing.
 
     Named is that of the last look, or the one in the middle: whether they end in their order or another, it stands for
     many of them for long (usecases/graph.py asks it alone).
     """
-    ended = set(new)
-    missing = [
+    left = missing(up, parents)
+    if not left:
+        return None
+    by = up.blocked_by if up.blocked_by in left else left[len(left) // 2]
+    return Blocked(by, began, any(parents[index].again for index in left))
+
+
+def missing(up: Upstream, parents: Sequence[Parent]) -> list[int]:
+    """Indices of the parents that may still end anew, and have not."""
+    return [
         index
         for index, (parent, mark) in enumerate(zip(parents, up.marks, strict=True))
-        if index not in ended and not _is_over(parent, mark)
+        if parent.ends <= mark and not _is_over(parent, mark)
     ]
-    if not missing:
-        return None
-    by = up.blocked_by if up.blocked_by in missing else missing[len(missing) // 2]
-    return Blocked(by, began, any(parents[index].again for index in missing))
 
 
 def _is_over(parent: Parent, mark: int) -> bool:
@@ -125,7 +129,7 @@ def _of_all(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
     if not new:
         return _nothing_new(up, parents) or _latest(up, parents, ends)
     began = min((last.ended_at for index in new if (last := parents[index].last) is not None), default=None)
-    return _blocked(up, parents, new, began) or _latest(up, parents, ends)
+    return _blocked(up, parents, began) or _latest(up, parents, ends)
 
 
 def _latest(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Round:
@@ -165,7 +169,7 @@ def _of_any(up: Upstream, parents: Sequence[Parent], ends: Ends) -> Found:
             if ends.unmet(index, end) is None:
                 return _first(up, parents, index, number, end)
             began.append(end.ended_at)
-    blocked = _blocked(up, parents, new, min(began, default=None))
+    blocked = _blocked(up, parents, min(began, default=None))
     if blocked is not None:
         return replace(blocked, seen=tuple(one.ends for one in parents)) if len(began) > SEEN_AT else blocked
     last = parents[new[0]].last
@@ -197,10 +201,18 @@ def deadline(timeout: int, since: int | None, up: Upstream, parents: Sequence[Pa
     None while there is no such instant: for a round that has not begun, or for a parent that itself waits, whose wait
     is over in time.
     """
-    missing = [parent for parent, mark in zip(parents, up.marks, strict=True) if parent.ends <= mark != ABSORBED]
-    if since is None or any(parent.waits for parent in missing):
+    left = [parents[index] for index in missing(up, parents)]
+    if since is None or any(parent.waits for parent in left):
         return None
-    return max([since] + [parent.due for parent in missing if parent.due is not None]) + timeout
+    return max([since] + [parent.due for parent in left if parent.due is not None]) + timeout
+
+
+def may_stand(timeout: int, up: Upstream, parent: Parent) -> bool:
+    """Whether this parent, which is missing, alone keeps the wait from being over before the job's next look: then the
+    others need no read."""
+    if up.since is None or up.look_at is None or parent.waits:
+        return True
+    return up.look_at <= max(up.since, parent.due or 0) + timeout
 
 
 def timed_out(up: Upstream, parents: Sequence[Parent], instant: int) -> Round:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
+from functions.domain.result import TOO_LARGE
+
 HINT_SLACK = 30
 """Seconds after which somebody looks at what should have happened by a hint."""
 WAIT_LOOK, WAIT_LOOK_MAX = 60, 900
@@ -103,7 +105,7 @@ class ActiveRun:
     approval: Approval | None = None
     """What was decided at its gate."""
     asked_by: str | None = None
-    """Id of the caller who asked for it; kept for jobs with a gate."""
+    """Id of the caller who asked for it; kept also without a gate, since the job may be given one before it starts."""
 
     def look_at(self, now: int) -> int:
         """When somebody must look at this WAITING run: soon after its hint, or again and again while others hold it.
@@ -121,6 +123,12 @@ class ActiveRun:
         others = self.state is RunState.WAITING and self.waits_for not in (None, APPROVAL)
         due = others and self.look_at(now) <= now
         return replace(self, looked_at=now) if due else self
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it waits for its first attempt, and for nothing but its time."""
+        fresh = self.state is RunState.WAITING and self.attempt == 0 and self.waits_for is None
+        return fresh and self.verdict is None and self.deferrals == 0
 
     @property
     def at_gate(self) -> bool:
@@ -143,6 +151,7 @@ class LastRun:
     fence: int
     ended_at: int
     error_code: str | None = None
+    """Of a run that is COMPLETED: why its result was not kept."""
     reason: str | None = None
     """Why it ended without an attempt; None for one that ran."""
     ended_by: str | None = None
@@ -153,3 +162,8 @@ class LastRun:
     """Of that execution, as JSON text; the instants to the millisecond."""
     approval: Approval | None = None
     """What was decided at its gate."""
+
+    @property
+    def result_was_dropped(self) -> bool:
+        """Whether it succeeded with a result that was too large to be kept. Nobody takes null for such a result."""
+        return self.outcome is Outcome.COMPLETED and self.error_code == TOO_LARGE

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from functions.domain.dependence import Dependency, On
 from functions.domain.ids import slot_instant
-from functions.domain.job import Job
+from functions.domain.job import Job, Upstream
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 ABSORBED = 9_999_999_999
@@ -26,6 +26,7 @@ _UNMET = {
     Outcome.SKIPPED: "UPSTREAM_SKIPPED",
 }
 CONDITION_FALSE, GONE, TIMED_OUT = "CONDITION_FALSE", "UPSTREAM_GONE", "UPSTREAM_TIMEOUT"
+RESULT_DROPPED = "UPSTREAM_RESULT_TOO_LARGE"
 
 UNMET = {
     "UPSTREAM_SUCCEEDED": "A job that this one depends on has succeeded, and it was to fail.",
@@ -33,6 +34,7 @@ UNMET = {
     "UPSTREAM_CANCELLED": "A job that this one depends on was cancelled.",
     "UPSTREAM_SKIPPED": "A job that this one depends on was skipped.",
     CONDITION_FALSE: "The condition on the result of a job that this one depends on is false.",
+    RESULT_DROPPED: "The result of a job that this one depends on was too large to be kept, and `when` is over it.",
     GONE: "A job that this one depends on is gone, or over, and never ran.",
     TIMED_OUT: "Jobs that this one depends on did not end within upstreamTimeoutSeconds.",
 }
@@ -78,6 +80,21 @@ def parent_of(row: Job | None) -> Parent:
     )
 
 
+def may_be_given_up_sooner(before: Job, after: Job) -> bool:
+    """Whether a write lets the waits for the job end sooner than was known, by what is no run's own progress: a pause,
+    an approval, another schedule. Those who wait have to hear of it; what a run's progress means they foresee."""
+    old, new = parent_of(before), parent_of(after)
+    if new.over or _attempts(before) != _attempts(after):
+        return False
+    if old.waits and not new.waits:
+        return True
+    return old.due is not None and not new.waits and (new.due is None or new.due < old.due)
+
+
+def _attempts(row: Job) -> dict[str, int]:
+    return {slot: run.current_attempt for slot, run in row.runs.items()}
+
+
 def _due_of(row: Job) -> int | None:
     dues = [_due_of_run(slot, run) for slot, run in row.runs.items()]
     if row.next_due is not None:
@@ -86,9 +103,16 @@ def _due_of(row: Job) -> int | None:
 
 
 def _due_of_run(slot: str, run: ActiveRun) -> int:
-    """Retries do not move it on; a first attempt that waits does: for its earliest start, or at its gate."""
-    first = run.state is RunState.WAITING and run.attempt == 0
-    return max(slot_instant(slot), (run.due_at or 0) if first else 0)
+    """Retries do not move it on; a first attempt that waits does, for its earliest start or at its gate, or that began
+    late."""
+    dues = [slot_instant(slot)]
+    if run.state is RunState.WAITING and run.attempt == 0:
+        dues.append(run.due_at or 0)
+    if run.state is RunState.RUNNING and run.attempt == 1:
+        dues.append(int(run.started_at or 0))
+    if run.approval is not None:
+        dues.append(run.approval.at)
+    return max(dues)
 
 
 def _waits(row: Job) -> bool:
@@ -103,7 +127,11 @@ def unmet(dependency: Dependency, end: LastRun, holds: Callable[[str], bool]) ->
     """
     if end.outcome not in _MET[dependency.on]:
         return _UNMET[end.outcome]
-    return None if dependency.when is None or holds(dependency.when) else CONDITION_FALSE
+    if dependency.when is None:
+        return None
+    if end.result_was_dropped:
+        return RESULT_DROPPED
+    return None if holds(dependency.when) else CONDITION_FALSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +147,16 @@ def is_done_with(parent: Parent, mark: int) -> bool:
     """Whether nothing of the parent counts any more for who has this mark of it: another was enough, or its one run
     came too late."""
     return mark == ABSORBED or (parent.once and mark > parent.ends)
+
+
+def counting_again(up: Upstream, parents: Sequence[Parent]) -> Upstream:
+    """The marks where a parent of which nothing was to count any more runs again and again since: it counts from now
+    on."""
+    marks = tuple(
+        parent.ends if mark == ABSORBED and not parent.once and not parent.over else mark
+        for parent, mark in zip(parents, up.marks, strict=True)
+    )
+    return up if marks == up.marks else replace(up, marks=marks)
 
 
 def initial_marks(parents: Sequence[Parent]) -> tuple[int, ...]:

@@ -38,6 +38,14 @@ class Recover:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """Somebody must look at the graph; the row says when until one has, and that write moves its attention on: to move
+    it now, too, would be dearer than a second message, should nobody have looked when the sweep comes again."""
+
+    hints: tuple[Due, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Quarantine:
     """The row was woken in vain too often: end what is due as failed, without reading the definition."""
 
@@ -46,7 +54,7 @@ class Quarantine:
 
 def decide_visit(  # noqa: PLR0911 - a line a decision
     job: Job, *, now: float, read_at: float, feeding: bool, sent: frozenset[Due] = frozenset()
-) -> Recover | Quarantine | Write | Drop:
+) -> Recover | Quarantine | Ask | Write | Drop:
     """Decide about a row that was read strongly, not before `read_at`: a lease that was over then stays over, one that
     is over by now may have been prolonged since, and history asks for no row's condition.
 
@@ -75,14 +83,16 @@ def decide_visit(  # noqa: PLR0911 - a line a decision
     if due and job.wakes >= MAX_WAKES:
         return Quarantine(tuple((hint.slot_id, _run_of(job, hint.slot_id)) for hint in due))
     row = _looked(job, instant) if feeding else job
-    if due or looks:
-        # A look that nobody makes is asked for again and again, and never counted: the job itself may be well.
-        wait = min(WAKE_BACKOFF * 2**job.wakes, WAKE_BACKOFF_MAX) if due else WAKE_BACKOFF
+    if looks and not due:
+        # One that nobody makes is asked for again and again, and never counted: the job itself may be well.
+        return Ask((look_hint(instant),))
+    if due:
+        wait = min(WAKE_BACKOFF * 2**job.wakes, WAKE_BACKOFF_MAX)
         rest = replace(row, followed=None, upstream=None) if looks else row
         bound = _bound_of_what_is_not_due(rest, {hint.slot_id for hint in due}, instant)
         at = instant + wait if bound is None else min(instant + wait, bound)
         hints = (*due, look_hint(instant)) if looks else due
-        return Write(job=replace(row, attention_at=at, wakes=job.wakes + bool(due)), reason="WOKEN", hints=hints)
+        return Write(job=replace(row, attention_at=at, wakes=job.wakes + 1), reason="WOKEN", hints=hints)
     settled = replace(row, wakes=0, attention_at=row.bound(instant))
     if job.gap is not None and _only_the_gap(job, instant):
         return Write(job=with_attention(replace(job, gap=None, wakes=0), instant), reason="GAP", flush=job.gap)
@@ -122,30 +132,30 @@ def quarantined(job: Job, slot: str, run: ActiveRun, *, now: float, write_id: st
 
 
 def after_quarantine(job: Job, due: tuple[tuple[str, ActiveRun], ...], *, now: float) -> Write | Drop:
-    """The row without what was due, at rest: a change of its schedule, or a forced retry, revives it.
+    """The row without the first of what was due, so that each is an end of its own; without all of it, it is at rest: a
+    change of its schedule, or a forced retry, revives it.
 
     A run that was started in the meantime is left to its owner, who finds the history row.
     """
-    row = job
-    for slot, run in due:
-        if not is_still_due(row, slot, run):
-            continue
-        ended = LastRun(
-            slot_id=slot,
-            attempt=run.current_attempt,
-            outcome=run.verdict or Outcome.PERMANENTLY_FAILED,
-            fence=run.fence,
-            ended_at=int(now),
-            error_code="QUARANTINED" if run.verdict is None else None,
-            reason=run.verdict_for,
-            approval=run.approval,
-        )
-        row = replace(without_run(row, slot), last_run=ended)
-        if _is_next(row, slot):
-            row = replace(row, next_slot=None, last_slot=row.next_slot, catch_up_to=None)
-    if row is job:
+    left = [(slot, run) for slot, run in due if is_still_due(job, slot, run)]
+    if not left:
         return Drop("PROGRESS")
-    row = replace(released(row, int(now)), gap=None, wakes=0)
+    slot, run = left[0]
+    ended = LastRun(
+        slot_id=slot,
+        attempt=run.current_attempt,
+        outcome=run.verdict or Outcome.PERMANENTLY_FAILED,
+        fence=run.fence,
+        ended_at=int(now),
+        error_code="QUARANTINED" if run.verdict is None else None,
+        reason=run.verdict_for,
+        approval=run.approval,
+    )
+    row = replace(without_run(job, slot), last_run=ended)
+    if _is_next(row, slot):
+        row = replace(row, next_slot=None, last_slot=row.next_slot, catch_up_to=None)
+    # Woken as often as before where more is left: whoever finds it, should this visit die, goes on at once.
+    row = replace(released(row, int(now)), gap=None, wakes=job.wakes if len(left) > 1 else 0)
     return Write(job=with_attention(row, int(now)), reason="QUARANTINED", flush=job.gap)
 
 

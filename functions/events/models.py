@@ -4,8 +4,6 @@ Fields are added within a version and none is taken away or given another meanin
 this one for a while. No payload, result, header or message of a target is ever in an event.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -32,7 +30,12 @@ class Event(BaseModel):
     """What every event says."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        serialize_by_alias=True,
+        defer_build=True,
     )
     type: ClassVar[EventType]
 
@@ -190,6 +193,7 @@ class JobCompleted(_Ended):
 
     type = EventType.COMPLETED
     event_type: Literal["job.completed"]
+    error_code: str | None = Field(None, description="Why its result was not kept; left out where it was.")
 
 
 class _Failed(_Ended):

@@ -20,6 +20,7 @@ from functions.domain.decision import Drop, Write
 from functions.domain.ending import ended_from_outside
 from functions.domain.errors import ConflictError, NotFoundError, UnavailableError
 from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.ids import execution_id as attempt_id
 from functions.domain.ids import parse_execution_id
 from functions.domain.job import Job
@@ -31,7 +32,7 @@ from functions.usecases import concurrency
 from functions.usecases.executor import follow
 from functions.usecases.history import recorded_execution
 from functions.usecases.idempotency import claimed
-from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_change
+from functions.usecases.jobs import disarm_replaced, load_job, must_change
 from functions.usecases.services import Services
 from functions.usecases.writing import TRIES, Applied, apply, revoke, ruled, send
 

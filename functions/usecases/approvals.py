@@ -8,6 +8,7 @@ from functions.domain.approval import decide_gate, decided_as, refusal
 from functions.domain.caller import Caller
 from functions.domain.decision import Write
 from functions.domain.errors import ConflictError, ForbiddenError, InvalidFieldError, NotFoundError
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.ids import execution_id, is_slot_id, parse_execution_id, run_id, slot_id
 from functions.domain.instants import rfc3339
 from functions.domain.job import Job
@@ -15,7 +16,7 @@ from functions.domain.run import Approval, Decision
 from functions.domain.schedule import ScheduleType
 from functions.usecases.actions import without_ended
 from functions.usecases.idempotency import claimed
-from functions.usecases.jobs import IdempotencyKey, disarm_replaced, load_job, must_be_as_read, must_see
+from functions.usecases.jobs import disarm_replaced, load_job, must_be_as_read, must_see
 from functions.usecases.services import Services
 from functions.usecases.writing import Applied, apply, ruled, send
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from functions.domain.caller import Caller
 from functions.domain.errors import GnomonError, JobExistsError
 from functions.domain.following import first_hints
+from functions.domain.idempotency import IdempotencyKey
+from functions.parallel import for_all
 from functions.usecases.dependencies import connected
-from functions.usecases.jobs import Created, IdempotencyKey, JobDraft, drafted, load_job
+from functions.usecases.jobs import Created, JobDraft, drafted, load_job
 from functions.usecases.services import Services
 from functions.usecases.writing import send_all
 
 MAX_ITEMS = 100
-_PARALLEL = 16
-"""Puts under way at once: BatchWriteItem takes no condition (DynamoDB API), so each job is a put of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,8 @@ def create_jobs(
         except GnomonError as error:
             return error
 
-    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-        results = list(pool.map(create, zip(ids, drafts, strict=True)))
+    # BatchWriteItem takes no condition (DynamoDB API), so each job is a put of its own.
+    results = for_all(create, zip(ids, drafts, strict=True))
     made = [one.job for one in results if isinstance(one, Created) and not one.replayed]
     send_all(services, ((job, first_hints(job)) for job in made))
     return BulkCreated(results, replayed)

@@ -120,9 +120,19 @@ def _report(
             return
 
 
-def list_circuits(services: Services, *, limit: int, cursor: str | None) -> Page[Circuit]:
-    """Circuits that something was ever counted for, in the order of their keys."""
+def list_circuits(services: Services, caller: Caller, *, limit: int, cursor: str | None) -> Page[Circuit]:
+    """Circuits that something was ever counted for, in the order of their keys. Keys name hosts that jobs of all owners
+    call: raises ForbiddenError for who sees its own only."""
+    caller.must_read_all("The circuits of targets")
     return services.circuits.list(limit=limit, cursor=cursor)
+
+
+def get_circuit(services: Services, key: str) -> Circuit:
+    """For every caller: who knows the key is told nothing else. Raises NotFoundError for one that there is not."""
+    circuit = services.circuits.get(key)
+    if circuit.seq == 0:
+        raise NotFoundError(f"There is no circuit {key}.")
+    return circuit
 
 
 def reset_circuit(services: Services, caller: Caller, key: str) -> Circuit:

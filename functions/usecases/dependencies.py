@@ -7,10 +7,8 @@ leaves behind is a parent that counts ends nobody asks for, and an edge to a job
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from functions.domain.decision import Drop, Write, with_attention
 from functions.domain.definition import Definition
@@ -20,10 +18,9 @@ from functions.domain.following import followed_by
 from functions.domain.job import Job, Upstream
 from functions.domain.schedule import ScheduleType
 from functions.domain.upstream import NO_PARENTS, Parent, initial_marks, parent_of
+from functions.parallel import for_all
 from functions.usecases.services import Services
 from functions.usecases.writing import apply
-
-T = TypeVar("T")
 
 
 def connected(services: Services, job: Job, *, now: float) -> Job:
@@ -67,11 +64,8 @@ def followed_parents(
     """
     given = [one.job_id for one in dependencies]
     stored = must_exist(services, owner, child, dependencies, known=known)
-    _each(
-        services.parallel,
-        lambda one: _follow(services, one),
-        [one for one, row in stored.items() if row.followed is None],
-    )
+    unfollowed = [one for one, row in stored.items() if row.followed is None]
+    for_all(lambda one: _follow(services, one), unfollowed, at_once=services.parallel)
     services.dependents.add(child, given)
     rows = services.jobs.get_rows(list(stored))
     return [known[one] if one in known else parent_of(rows.get(one)) for one in given]
@@ -129,13 +123,3 @@ def _follow(services: Services, parent: str) -> None:
         return Write(job=replace(row, followed=followed_by(row, once=once)), reason="FOLLOWED")
 
     apply(services, row, decide)
-
-
-def _each(parallel: int, do: Callable[[T], object], things: Sequence[T]) -> None:
-    if len(things) < 2 or parallel < 2:
-        for thing in things:
-            do(thing)
-        return
-    with ThreadPoolExecutor(max_workers=parallel) as pool:
-        for _ in pool.map(do, things):
-            pass

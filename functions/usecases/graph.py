@@ -7,7 +7,6 @@ brings it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from functions.domain.condition import LOOK_STEPS, holds
 from functions.domain.decision import Drop, Write
@@ -16,10 +15,13 @@ from functions.domain.errors import CorruptDefinitionError, GnomonError, Unreada
 from functions.domain.expression import Effort
 from functions.domain.following import Telling, decide_told, telling
 from functions.domain.job import Job
-from functions.domain.looks import decide_look, look_later, may_not_look
+from functions.domain.looks import as_often, decide_look, look_later, may_not_look
+from functions.domain.rounds import may_stand
 from functions.domain.run import LastRun
 from functions.domain.upstream import Ends, Parent, parent_of, unmet
+from functions.parallel import for_all
 from functions.usecases.ancestors import as_settled
+from functions.usecases.dependencies import runs_once
 from functions.usecases.services import Engine, Executor
 from functions.usecases.writing import apply, send
 
@@ -37,6 +39,8 @@ def look(executor: Executor, job: Job) -> str:
     It asks first: what is settled by its own parents is so before its dependents look at it.
     """
     asked = None
+    if job.deleted_at is not None and job.definition is not None and job.definition.depends_on:
+        executor.dependents.remove(job.id, [one.job_id for one in job.definition.depends_on])
     if job.upstream is not None:
         job, asked = _ask(executor, job)
     told = _tell(executor, job)
@@ -55,7 +59,7 @@ def _tell(executor: Executor, job: Job) -> str | None:
     failures: list[GnomonError] = []
     while True:
         children = executor.dependents.of(job.id, after=walk.after, limit=PAGE)
-        failures += _look_at_all(executor, job.id, children)
+        failures += _look_at_all(executor, job, children)
         done, late = len(children) < PAGE, executor.clock.now() >= until
         if failures and (done or late):
             raise failures[0]  # the message comes again, and tells all that it told now once more
@@ -75,7 +79,7 @@ def _walked(executor: Executor, job: Job, walk: Telling) -> str:
     return done.write.reason
 
 
-def _look_at_all(executor: Executor, parent: str, children: Sequence[str]) -> list[GnomonError]:
+def _look_at_all(executor: Executor, parent: Job, children: Sequence[str]) -> list[GnomonError]:
     """Look at each; returns what failed. A definition that cannot be read hinders no other."""
 
     def one(child: str) -> GnomonError | None:
@@ -87,22 +91,18 @@ def _look_at_all(executor: Executor, parent: str, children: Sequence[str]) -> li
             return error
         return None
 
-    if len(children) < 2 or executor.parallel < 2:
-        found = [one(child) for child in children]
-    else:
-        with ThreadPoolExecutor(max_workers=executor.parallel) as pool:
-            found = list(pool.map(one, children))
-    return [error for error in found if error is not None]
+    return [error for error in for_all(one, children, at_once=executor.parallel) if error is not None]
 
 
-def _look_at(executor: Executor, parent: str, child_id: str) -> None:
+def _look_at(executor: Executor, parent: Job, child_id: str) -> None:
     child = executor.jobs.get(child_id)
     if child is None:
         return  # being created: its own first look comes after this
-    if child.deleted_at is not None:
-        executor.dependents.remove(child_id, [parent])
-        return
-    _ask(executor, child)
+    if child.deleted_at is None:
+        _ask(executor, child)
+    if parent.deleted_at is not None or child.deleted_at is not None:
+        # Nothing is to be told any more: of a parent that is gone this was the last, and its row says so.
+        executor.dependents.remove(child_id, [parent.id])
 
 
 # --- ask ---
@@ -126,7 +126,8 @@ def _ask(executor: Executor, job: Job) -> tuple[Job, str]:
         except UnreadableRowError:
             return look_later(row, now=now, settled_too=True)
         parents = as_settled(executor, row, [parent_of(rows.get(one)) for one in ids], rows)
-        return decide_look(row, parents, _ends(executor, row, parents), now=now)
+        once = runs_once(row.defined, map(parent_of, rows.values()))
+        return as_often(row, decide_look(row, parents, _ends(executor, row, parents), now=now), once=once)
 
     done = apply(executor, job, decide)
     if isinstance(done, Drop):
@@ -146,7 +147,8 @@ def _blocked_as_before(executor: Executor, row: Job, now: float) -> bool:
     if row.defined.join is Join.ANY or len(dependencies) <= _FEW or up.blocked_by >= len(dependencies):
         return False
     blocker = parent_of(executor.jobs.get(dependencies[up.blocked_by].job_id, with_definition=False))
-    return not blocker.over and blocker.ends <= up.marks[up.blocked_by]
+    stands = may_stand(row.defined.upstream_timeout, up, blocker)
+    return stands and not blocker.over and blocker.ends <= up.marks[up.blocked_by]
 
 
 def _ends(executor: Executor, job: Job, parents: Sequence[Parent]) -> Ends:

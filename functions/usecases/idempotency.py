@@ -12,7 +12,7 @@ from functions.domain.errors import (
     NotFoundError,
     PreconditionFailedError,
 )
-from functions.usecases.jobs import IdempotencyKey
+from functions.domain.idempotency import IdempotencyKey
 from functions.usecases.services import Services
 
 

@@ -22,6 +22,7 @@ from functions.domain.errors import (
 )
 from functions.domain.following import first_hints
 from functions.domain.hint import Hint
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Job, JobStatus
 from functions.ports import Page
 from functions.usecases.dependencies import connected
@@ -43,14 +44,6 @@ class JobDraft:
     """JSON text."""
     enabled: bool | None = None
     """None: on for a new job, unchanged for another."""
-
-
-@dataclass(frozen=True, slots=True)
-class IdempotencyKey:
-    scope: str
-    """Caller, method and path."""
-    key: str
-    body_hash: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functions.domain.ending import attempts_before, judge, lost
 from functions.domain.errors import CorruptDefinitionError
-from functions.domain.execution import Execution, ExecutionError
+from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.retry import POISON_AT
@@ -18,11 +18,12 @@ LEASE_OVER = "The attempt's lease expired before its outcome was recorded."
 def judged(engine: Engine, job: Job, slot: str, answer: TargetAnswer, *, write_id: str | None = None) -> Execution:
     """The history row for the answer to the attempt that runs in `slot`; `write_id` where its mark is given."""
     job = ruled(engine, job)
+    may_be_poison = answer.status is not ExecutionStatus.COMPLETED and answer.error is not None and answer.retryable
     return judge(
         job,
         slot,
         answer,
-        before=_errors_before(engine, job, slot, job.runs[slot]) if answer.error and answer.retryable else (),
+        before=_errors_before(engine, job, slot, job.runs[slot]) if may_be_poison else (),
         now=engine.clock.now(),
         write_id=write_id or engine.new_write_id(),
         uniform=engine.uniform,

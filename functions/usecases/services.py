@@ -1,4 +1,4 @@
-"""The ports a use case works with, bundled by who uses them."""
+"""The ports a use case works with, bundled by who uses them. Bundles are neither compared nor shown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _nobody_counts(execution: Execution) -> None:
     """Of those who are told of ends: it does nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Engine:
     """What it takes to change a job's row and do what follows from it."""
 
@@ -50,14 +50,14 @@ class Engine:
     """Jobs that are looked at, or changed, side by side: a graph's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Polls(Engine):
     """What it takes to give executions to workers."""
 
     workers: Workers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Services(Polls):
     """What the API's use cases need besides."""
 
@@ -74,7 +74,7 @@ class Services(Polls):
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Attempts(Engine):
     """What calling a target, and recording what came of it, needs besides."""
 
@@ -82,7 +82,7 @@ class Attempts(Engine):
     circuits: Circuits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Executor(Attempts):
     """What starting an attempt, and looking at graphs of jobs, needs besides."""
 

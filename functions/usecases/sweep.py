@@ -17,6 +17,7 @@ from functions.domain.job import Job
 from functions.domain.lean import may_end_lean
 from functions.domain.run import APPROVAL, ActiveRun
 from functions.domain.visit import (
+    Ask,
     Quarantine,
     Recover,
     after_quarantine,
@@ -139,10 +140,10 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
 
         def decide(
             row: Job, _: str, sent: frozenset[Due] = sent, read_at: float = read_at
-        ) -> Write | Recover | Quarantine | Drop:
+        ) -> Write | Recover | Quarantine | Ask | Drop:
             return decide_visit(row, now=engine.clock.now(), read_at=read_at, feeding=feeding, sent=sent)
 
-        decision: Applied | Recover | Quarantine | Drop = apply(engine, job, decide)
+        decision: Applied | Recover | Quarantine | Ask | Drop = apply(engine, job, decide)
         if isinstance(decision, Recover):
             waited = waiting_hints(job)
             job, recovered = _recover(engine, job, decision)
@@ -153,14 +154,22 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
             continue
         if isinstance(decision, Quarantine):
             return _quarantine(engine, job, decision)
-        if isinstance(decision, Drop):
-            return done if done in _GOES_ON else decision.reason
+        if not isinstance(decision, Applied):
+            return _left(engine, job, decision, done)
         if decision.write.reason in _GOES_ON:
             job, done = decision.job, decision.write.reason
             continue
         send(engine, decision.job, decision.write.hints)
         return decision.write.reason
     return done
+
+
+def _left(engine: Engine, job: Job, decision: Ask | Drop, done: str) -> str:
+    """The end of a visit whose last decision writes nothing."""
+    if isinstance(decision, Ask):
+        send(engine, job, decision.hints)
+    reason = "WOKEN" if isinstance(decision, Ask) else decision.reason
+    return done if done in _GOES_ON else reason
 
 
 def _look_after_waiting(engine: Engine, job: Job) -> str | None:
@@ -231,9 +240,11 @@ def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
     due = tuple((slot, run) for slot, run in decision.due if is_still_due(job, slot, run))
     for slot, run in due:
         engine.history.record(quarantined(job, slot, run, now=engine.clock.now(), write_id=engine.new_write_id()))
-    ended = apply(engine, job, lambda row, _: after_quarantine(row, due, now=engine.clock.now()))
-    if not isinstance(ended, Applied):
-        return ended.reason
-    concurrency.after_write(engine, ended)
-    send(engine, ended.job, ended.write.hints)
-    return ended.write.reason
+    done = "PROGRESS"
+    while isinstance(
+        ended := apply(engine, job, lambda row, _: after_quarantine(row, due, now=engine.clock.now())), Applied
+    ):
+        job, done = ended.job, ended.write.reason
+        concurrency.after_write(engine, ended)
+        send(engine, job, ended.write.hints)
+    return done

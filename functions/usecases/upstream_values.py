@@ -30,20 +30,26 @@ def payload_of(engine: Engine, job: Job, slot: str) -> str | TargetAnswer:
     numbers = dict(zip(parents, job.runs[slot].took, strict=False))
     sources = sources_of(payload, parents)
     try:
-        return resolved(payload, {source: _result(engine, source, numbers.get(source, 0)) for source in sources})
+        ends = {source: _end(engine, source, numbers.get(source, 0)) for source in sources}
+        dropped = next((source for source, end in ends.items() if end is not None and end.result_was_dropped), None)
+        if dropped is not None:
+            return _unsendable(
+                f"The payload takes from the result of job {dropped}, too large to be kept (RESULT_TOO_LARGE)."
+            )
+        return resolved(payload, {source: _result(engine, source, end) for source, end in ends.items()})
     except PayloadSizeError as error:
         return _unsendable(str(error))
     except UnavailableError as error:
         return _unsendable(f"The results that the payload takes could not be read: {error}", retryable=True)
 
 
-def _result(engine: Engine, parent: str, number: int) -> str | None:
-    """The result of the end with this number, of the latest for 0; None where it has none, or is kept no longer."""
-    end = _end(engine, parent, number)
+def _result(engine: Engine, parent: str, end: LastRun | None) -> str | None:
+    """None where it has none, or is kept no longer."""
     return None if end is None else result_of(engine, parent, end)
 
 
 def _end(engine: Engine, parent: str, number: int) -> LastRun | None:
+    """The end with this number, the latest for 0; None where there is none, or it is kept no longer."""
     row = engine.jobs.get(parent, with_definition=False)
     ends = 0 if row is None or row.followed is None else row.followed.ends
     if row is not None and ends > 0 and number in (0, ends):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from functions.domain.caller import Caller
 from functions.domain.errors import ConflictError, NotFoundError
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Job
 from functions.domain.workflow import cancel_order
+from functions.parallel import for_all
 from functions.usecases.actions import cancel_job, retry_job
-from functions.usecases.jobs import IdempotencyKey
 from functions.usecases.services import Services
 from functions.usecases.workflow_reading import Seen, read_workflow
 
@@ -33,9 +33,8 @@ def cancel_workflow(services: Services, caller: Caller, workflow_id: str) -> See
         except (ConflictError, NotFoundError):
             return None  # it has ended, or was deleted
 
-    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-        for group in cancel_order(seen.members):
-            cancelled += [job for job in pool.map(cancel, group) if job is not None]
+    for group in cancel_order(seen.members):
+        cancelled += [job for job in for_all(cancel, group, at_once=_PARALLEL) if job is not None]
     if not cancelled:
         raise ConflictError("No job of the workflow has anything left to cancel.")
     return read_workflow(services, caller, workflow_id)
@@ -63,8 +62,7 @@ def retry_workflow(services: Services, caller: Caller, workflow_id: str, *, key:
         except (ConflictError, NotFoundError):
             return None  # somebody else retried it, or it was cancelled or deleted
 
-    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-        retried = [job for job in pool.map(retry, failed) if job is not None]
+    retried = [job for job in for_all(retry, failed, at_once=_PARALLEL) if job is not None]
     if not retried:
         if key is not None:
             services.idempotency.release(key.scope, key.key, claim)

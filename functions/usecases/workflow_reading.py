@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from functions.domain.caller import Caller
@@ -11,10 +10,10 @@ from functions.domain.errors import CorruptDefinitionError, ForbiddenError, NotF
 from functions.domain.job import Job
 from functions.domain.workflow import Member, members_of
 from functions.graph_ports import Workflow
+from functions.parallel import for_all
 from functions.ports import Page
 from functions.usecases.services import Services
 
-_PARALLEL = 16
 _OUTSIDERS = 100
 """Parents outside the workflow that are read to say who blocks whom: one request's worth."""
 
@@ -53,8 +52,7 @@ def list_workflows(
     if wanted != caller.owner and not caller.reads_all:
         raise ForbiddenError("Your role lists its own workflows only: leave `owner` out.")
     page = services.workflows.list_by_owner(wanted, limit=limit, cursor=cursor)
-    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-        exist = list(pool.map(lambda one: _exists(services, one), page.items))
+    exist = for_all(lambda one: _exists(services, one), page.items)
     items = [workflow for workflow, there in zip(page.items, exist, strict=True) if there]
     return Page(items=items, cursor=page.cursor)
 
@@ -69,8 +67,7 @@ def rows_of(services: Services, workflow: Workflow) -> dict[str, Job]:
     rows = {row.id: row for row in services.jobs.get_many(ids)}
     missing = [job_id for job_id in ids if job_id not in rows]
     if rows and missing:
-        with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-            rows |= {row.id: row for row in pool.map(services.jobs.get, missing) if row is not None}
+        rows |= {row.id: row for row in for_all(services.jobs.get, missing) if row is not None}
     return rows
 
 

@@ -10,7 +10,6 @@ anew and goes through all of it again; nothing of it is harmed by being done twi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -27,20 +26,21 @@ from functions.domain.errors import (
     PayloadTooLargeError,
 )
 from functions.domain.following import look_hint
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Followed, Job, Upstream
 from functions.domain.looks import LOOK_EVERY
 from functions.domain.upstream import Parent, initial_marks
 from functions.domain.workflow import generations
 from functions.graph_ports import Workflow
+from functions.parallel import for_all
 from functions.usecases.dependencies import followed_parents, runs_once
-from functions.usecases.jobs import IdempotencyKey, JobDraft
+from functions.usecases.jobs import JobDraft
 from functions.usecases.services import Services
 from functions.usecases.workflow_reading import Seen, rows_of, seen_of
 from functions.usecases.writing import send_all
 
-_CHECKS, _CHILDREN = 16, 4
-"""Jobs whose targets are checked, and whose edges are put, at the same time; each child's edges are put side by side
-as it is."""
+_CHILDREN = 4
+"""Jobs whose edges are put at the same time; each child's are put side by side as it is."""
 _REFUSALS = (InvalidFieldError, InvalidRequestError, PayloadTooLargeError, ForbiddenError)
 
 
@@ -155,9 +155,7 @@ class _Making:
             with field_of(name):
                 check(drafts[name])
 
-        with ThreadPoolExecutor(max_workers=_CHECKS) as pool:
-            for _ in pool.map(one, self.draft.jobs):
-                pass
+        for_all(one, self.draft.jobs)
 
     def _definitions(self, drafts: Mapping[str, JobDraft], created_at: int) -> dict[str, Definition]:
         definitions = {}
@@ -196,10 +194,8 @@ class _Making:
                 )
             known[self.ids[name]] = Parent(over=False, once=runs_once(definition, parents))
 
-        with ThreadPoolExecutor(max_workers=_CHILDREN) as pool:
-            for generation in generations(local):
-                for _ in pool.map(edges, generation):
-                    pass
+        for generation in generations(local):
+            for_all(edges, generation, at_once=_CHILDREN)
         return {name: known[job_id].once for name, job_id in self.ids.items()}, upstreams
 
     def _jobs(

@@ -11,6 +11,7 @@ from gnomon.display import job_details
 from gnomon.errors import UsageError
 
 _AFTER = "When others have run"
+_GATE = "Who lets its runs pass"
 _WHEN, _WHAT, _HOW = "When it runs (one of these)", "What it calls (one of these)", "How it runs"
 
 
@@ -49,6 +50,11 @@ class UpstreamFailure(enum.StrEnum):
     RUN = "run"
 
 
+class OnTimeout(enum.StrEnum):
+    REJECT = "reject"
+    APPROVE = "approve"
+
+
 _EXAMPLES = """\
 Examples:
 
@@ -61,6 +67,8 @@ Examples:
 `gnomon jobs create --name render --cron '@hourly' --worker reports --timeout 30m`
 
 `gnomon jobs create --name publish --depends-on 7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f --handler echo`
+
+`gnomon jobs create --name pay --cron '0 9 1 * *' --handler echo --approval-role finance --approval-timeout 8h`
 
 `gnomon jobs create --file job.json`
 """
@@ -95,12 +103,42 @@ def create(  # noqa: PLR0913 - each is a flag of the command
             rich_help_panel=_AFTER,
         ),
     ] = None,
+    when: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JMESPATH",
+            help="And only if this is true of its result; with one parent.",
+            rich_help_panel=_AFTER,
+        ),
+    ] = None,
     join: Annotated[Join | None, typer.Option(help="All of them, or any.", rich_help_panel=_AFTER)] = None,
     on_upstream_failure: Annotated[
         UpstreamFailure | None, typer.Option(help="When one did not end so.", rich_help_panel=_AFTER)
     ] = None,
     upstream_timeout: Annotated[
         str | None, typer.Option(metavar="SECONDS", help="Longest wait for them: 15m, 7d.", rich_help_panel=_AFTER)
+    ] = None,
+    approval_role: Annotated[
+        str | None,
+        typer.Option(metavar="GROUP", help="A member approves or rejects each run.", rich_help_panel=_GATE),
+    ] = None,
+    approver: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHO", help="One of these: id, username or e-mail. Repeat for more.", rich_help_panel=_GATE
+        ),
+    ] = None,
+    approval_timeout: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Longest wait for them: 4h, 7d.", rich_help_panel=_GATE)
+    ] = None,
+    approval_on_timeout: Annotated[
+        OnTimeout | None, typer.Option(help="When nobody decided in time; reject if left out.", rich_help_panel=_GATE)
+    ] = None,
+    four_eyes: Annotated[
+        bool | None,
+        typer.Option(
+            "--four-eyes/--no-four-eyes", help="Not who made or changed the job; so if left out.", rich_help_panel=_GATE
+        ),
     ] = None,
     http: Annotated[str | None, typer.Option(metavar="URL", help="An HTTP endpoint.", rich_help_panel=_WHAT)] = None,
     method: Annotated[str | None, typer.Option(help="Of the call; POST if left out.", rich_help_panel=_WHAT)] = None,
@@ -191,10 +229,17 @@ def create(  # noqa: PLR0913 - each is a flag of the command
             "misfirePolicy": misfire,
             "maxRuns": max_runs,
             "alertAfterSeconds": _seconds(alert_after, "--alert-after"),
-            "dependsOn": job_body.dependencies(depends_on or []),
+            "dependsOn": job_body.dependencies(depends_on or [], when=when),
             "join": join,
             "onUpstreamFailure": on_upstream_failure,
             "upstreamTimeoutSeconds": _seconds(upstream_timeout, "--upstream-timeout"),
+            "approval": job_body.gate(
+                role=approval_role,
+                approvers=approver or [],
+                timeout=approval_timeout,
+                on_timeout=approval_on_timeout,
+                four_eyes=four_eyes,
+            ),
             "tags": tag,
         }
     )
@@ -206,9 +251,9 @@ def create(  # noqa: PLR0913 - each is a flag of the command
     elif name is None:
         raise UsageError("The job needs --name.", advice="For example --name nightly-report; or give --file job.json.")
     else:
-        when = _schedule(session, depends_on, cron=cron, every=every, at=at, in_=in_, timezone=timezone)
+        schedule = _schedule(session, depends_on, cron=cron, every=every, at=at, in_=in_, timezone=timezone)
         what = job_body.target(http=http, method=method, handler=handler, lambda_=lambda_, sqs=sqs, worker=worker)
-        body = {**policies, **job_body.without_absent({"schedule": when}), "target": what}
+        body = {**policies, **job_body.without_absent({"schedule": schedule}), "target": what}
         if payload is not None:
             body["payload"] = job_body.payload(payload)
     job = session.client.create_job(body, idempotency_key=idempotency_key)

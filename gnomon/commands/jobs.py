@@ -15,6 +15,10 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Regis
 JobId = Annotated[str, typer.Argument(metavar="JOB_ID", help="The job's id, as `gnomon jobs list` shows it.")]
 RunId = Annotated[str | None, typer.Option("--run", metavar="RUN_ID", help="The run, as `gnomon jobs get` names it.")]
 Comment = Annotated[str | None, typer.Option("--comment", help="Why; kept with the decision.")]
+Revision = Annotated[
+    int | None,
+    typer.Option("--revision", min=1, help="Only while the job is what it was then, as `gnomon jobs get` shows it."),
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
 
 
@@ -98,16 +102,27 @@ def retry(
 
 @app.command(epilog="Example: `gnomon jobs approve 5f2b… --comment 'checked the amounts'`")
 @command
-def approve(session: Session, job_id: JobId, run_id: RunId = None, comment: Comment = None) -> None:
+def approve(
+    session: Session, job_id: JobId, run_id: RunId = None, comment: Comment = None, revision: Revision = None
+) -> None:
     """Let a run pass that waits at its approval gate. Runs of recurring jobs are named with --run."""
-    _show(session, session.client.approve_job(job_id, run_id=run_id, comment=comment), "Approved.")
+    etag = _etag(session, job_id, revision)
+    _show(session, session.client.approve_job(job_id, run_id=run_id, comment=comment, etag=etag), "Approved.")
 
 
 @app.command(epilog="Example: `gnomon jobs reject 5f2b… --run 5f2b…-1801407582`")
 @command
-def reject(session: Session, job_id: JobId, run_id: RunId = None, comment: Comment = None) -> None:
+def reject(
+    session: Session, job_id: JobId, run_id: RunId = None, comment: Comment = None, revision: Revision = None
+) -> None:
     """End a run that waits at its approval gate, without an attempt."""
-    _show(session, session.client.reject_job(job_id, run_id=run_id, comment=comment), "Rejected.")
+    etag = _etag(session, job_id, revision)
+    _show(session, session.client.reject_job(job_id, run_id=run_id, comment=comment, etag=etag), "Rejected.")
+
+
+def _etag(session: Session, job_id: str, revision: int | None) -> str:
+    """Of the job decided about, as somebody looked at it or else as it is now. Its first number alone counts."""
+    return f'"{revision or session.client.get_job(job_id)["revision"]}.0"'
 
 
 @app.command(epilog="Example: `gnomon jobs cancel 5f2b…`")

@@ -79,3 +79,86 @@ def test_the_collector_works_when_the_settings_are_wrong() -> None:
     )
 
     assert in_a_fresh_interpreter(source).stdout.split() == ["SettingError", "True"]
+
+
+def test_a_poll_loads_one_route_of_the_api() -> None:
+    only = ("functions.api.app", "functions.api.drafts", "functions.api.schemas", "functions.usecases.workflows")
+
+    assert belonging(loaded("poll"), ("functions.api",))
+    assert belonging(loaded("poll"), only) == []
+    assert [name for name in loaded("poll") if name.startswith("functions.api.routes_")] == [
+        "functions.api.routes_poll"
+    ]
+
+
+CALLERS = [
+    "actions",
+    "approvals",
+    "bulk",
+    "idempotency",
+    "reports",
+    "retry_configs",
+    "rewiring",
+    "workers",
+    "workflows",
+]
+"""Use cases that only callers ask for, so that only the API has them."""
+POLLS = ["claim_limits", "claiming", "history", "jobs"]
+JOBS = ["executor", "graph", "judging", "writing"]
+"""Use cases that decide about jobs."""
+
+
+@pytest.mark.parametrize(
+    ("handlers", "others"),
+    [
+        (["poll"], [name for name in CALLERS if name != "rewiring"]),
+        (["executor", "steps", "sweep"], [*CALLERS, *POLLS]),
+        (["dead_letters", "lifecycle", "jobs"], [*CALLERS, *POLLS, *JOBS]),
+    ],
+)
+def test_a_function_loads_no_use_case_that_only_others_need(handlers: list[str], others: list[str]) -> None:
+    modules_of_others = tuple(f"functions.usecases.{name}" for name in others)
+
+    assert all(belonging(loaded("api"), (one,)) for one in modules_of_others)
+    assert {name for handler in handlers for name in belonging(loaded(handler), modules_of_others)} == set()
+
+
+MADE = """
+import sys
+own = {c for n, m in list(sys.modules.items()) if n.startswith("functions") for c in vars(m).values()
+       if isinstance(c, type) and c.__module__.startswith("functions")}
+print(sum("__dataclass_fields__" in vars(c) for c in own),
+      sum(hasattr(c, "__pydantic_complete__") for c in own),
+      sum(getattr(c, "__pydantic_complete__", False) for c in own))
+"""
+DATACLASSES = {"api": 94, "poll": 76, "executor": 65, "steps": 65, "sweep": 65, "dead_letters": 48, "lifecycle": 60}
+"""How many a cold start may make, a few more than it does: each costs a third of a millisecond, which a NamedTuple, a
+plain class, or a module that only its users import does not. Raise a number where what is added is worth that."""
+
+
+@cache
+def made(handler: str) -> tuple[int, int, int]:
+    """Dataclasses of ours, models of ours, and how many of these were built, when a handler is ready."""
+    dataclasses, models, built = map(int, in_a_fresh_interpreter(f"{start(handler)}\n{MADE}").stdout.split())
+    return dataclasses, models, built
+
+
+@pytest.mark.parametrize("handler", sorted(DATACLASSES))
+def test_a_cold_start_makes_few_dataclasses(handler: str) -> None:
+    dataclasses, _, _ = made(handler)
+
+    assert 0 < dataclasses <= DATACLASSES[handler]
+
+
+@pytest.mark.parametrize("handler", ["api", "poll", "lifecycle"])
+def test_a_model_is_built_when_it_first_reads_something(handler: str) -> None:
+    _, models, built = made(handler)
+
+    assert models > 0
+    assert built == 0
+
+
+def test_the_collector_never_looks_through_what_the_libraries_made() -> None:
+    source = "from functions import bootstrap\nimport gc\nprint(gc.isenabled(), gc.get_freeze_count() > 10_000)"
+
+    assert in_a_fresh_interpreter(source).stdout.split() == ["True", "True"]

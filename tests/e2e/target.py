@@ -25,9 +25,13 @@ class Call:
     """The caller's own, by which its process is found."""
 
 
+LARGE = b'{"rows":"%s"}' % (b"x" * 39_998)
+
+
 class Endpoint:
     """`/503-503-200` answers a job's first three calls so, and goes on with the last; `hang` in a status's place gives
-    no answer while the tests run, `sleep` answers 200 after three seconds, `busy` 429 and asks for four seconds."""
+    no answer while the tests run, `sleep` answers 200 after three seconds, `busy` 429 and asks for four seconds,
+    `large` 200 with 40 009 bytes of declared JSON."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -77,5 +81,8 @@ class Endpoint:
         with contextlib.suppress(OSError):
             if answer == "busy":
                 exchange.answer(429, b"{}", Retry_After="4")
+                return
+            if answer == "large":
+                exchange.answer(200, LARGE, Content_Type="application/json; charset=utf-8")
                 return
             exchange.answer(200 if answer == "sleep" else int(answer), b'{"answered":true}')

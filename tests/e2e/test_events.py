@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gnomon.client import Client
 from tests.e2e.stack import job_body, once, until
 from tests.e2e.subscriber import Subscriber
 from tests.e2e.target import Endpoint
@@ -14,7 +15,7 @@ from tests.e2e.target import Endpoint
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gnomon.client import Client
+    from tests.e2e.people import People
     from tests.e2e.stack import Aws, Stack
 
 pytestmark = pytest.mark.e2e
@@ -38,6 +39,13 @@ def subscriber(stack: Stack, aws: Aws) -> Iterator[Subscriber]:
     subscriber = Subscriber(stack, aws)
     yield subscriber
     subscriber.close()
+
+
+@pytest.fixture(scope="module")
+def boss(stack: Stack, people: People) -> Iterator[Client]:
+    """A member of the group that decides at gates, who sees every job."""
+    with Client(stack.api_url, people.token("approver", "scheduler")) as client:
+        yield client
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -188,3 +196,65 @@ def test_a_diamond_of_which_one_fails(
     skipped = told["D"][-1]
     assert (skipped["reason"], skipped["count"], skipped["from"]) == ("UPSTREAM_FAILED", 1, skipped["to"])
     assert skipped["executionId"].startswith(skipped["runId"])
+
+
+def gated(create: Callable[..., dict[str, Any]], client: Client, **gate: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A job with a gate, and its gate once its run waits there."""
+    job = create(schedule=once(0), approval={"role": "approver", "timeoutSeconds": 600, **gate})
+    [waiting] = until(lambda: client.get_job(job["id"])["gates"], seconds=30, hint="a run waits for approval")
+    return job, dict(waiting)
+
+
+def test_gates_that_are_passed_rejected_and_left_alone(
+    subscriber: Subscriber, scheduler: Client, boss: Client, create: Callable[..., dict[str, Any]]
+) -> None:
+    left, left_gate = gated(create, scheduler, timeoutSeconds=6)
+    passed, passed_gate = gated(create, scheduler)
+    stopped, stopped_gate = gated(create, scheduler)
+    boss.approve_job(passed["id"], comment="checked")
+    boss.reject_job(stopped["id"], comment="not today")
+
+    told = [
+        (passed_gate, subscriber.story(passed["id"], "job.completed"), "approved"),
+        (stopped_gate, subscriber.story(stopped["id"], "job.run_cancelled"), "rejected"),
+        (left_gate, subscriber.story(left["id"], "job.run_cancelled", seconds=40), "rejected"),
+    ]
+
+    ends = {"approved": ["job.started", "job.completed"], "rejected": ["job.run_cancelled"]}
+    for gate, events, decision in told:
+        assert types(events) == ["job.scheduled", "job.approval_needed", f"job.{decision}", *ends[decision]]
+        _, needed, decided, *_, end = events
+        assert (needed["runId"], needed["decideBy"], needed["role"]) == (gate["runId"], gate["decideBy"], "approver")
+        [execution] = scheduler.history(end["jobId"])
+        said = execution["approval"]
+        assert said is not None
+        assert (said["decision"], said["by"], said["comment"]) == (decision, decided["by"], decided.get("comment"))
+        assert decided["runId"] == execution["runId"] == gate["runId"]
+        assert (end["executionId"], end["time"]) == (execution["id"], execution["completedAt"])
+        assert end.get("reason") == execution["reason"]
+    assert [events[-1].get("reason") for _, events, _ in told] == [None, "REJECTED", "APPROVAL_TIMEOUT"]
+    assert [events[2]["by"] == "timeout" for _, events, _ in told] == [False, False, True]
+
+
+def test_a_job_that_waits_for_another_goes_on_and_then_is_skipped(
+    subscriber: Subscriber, scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
+) -> None:
+    """One parent, twice: its first run succeeds and lets the job run, its second fails, and the job is skipped."""
+    parent = create(schedule=once(8), target=endpoint.target("200-404"))
+    job = create(schedule=None, dependsOn=[{"jobId": parent["id"]}])
+    subscriber.story(job["id"], "job.completed", seconds=60)
+    scheduler.execute_job(parent["id"])
+
+    events = subscriber.story(job["id"], "job.skipped", seconds=60)
+
+    heard = [kind for kind in types(events) if kind != "job.blocked"]
+    assert heard == ["job.scheduled", "job.unblocked", "job.started", "job.completed", "job.skipped"]
+    assert types(events)[:3] == ["job.scheduled", "job.blocked", "job.unblocked"]
+    assert (events[1]["blockedBy"], events[2]["parents"]) == (parent["id"], [parent["id"]])
+    skipped, ran = scheduler.history(job["id"])
+    told = {event["eventType"]: event for event in events}
+    assert told["job.started"]["executionId"] == told["job.completed"]["executionId"] == ran["id"]
+    assert (told["job.started"]["time"], told["job.completed"]["time"]) == (ran["startedAt"], ran["completedAt"])
+    assert told["job.unblocked"]["runId"] == ran["runId"]
+    assert (told["job.skipped"]["executionId"], told["job.skipped"]["reason"]) == (skipped["id"], skipped["reason"])
+    assert (skipped["status"], skipped["reason"]) == ("SKIPPED", "UPSTREAM_FAILED")

@@ -10,6 +10,7 @@ import pytest
 
 from gnomon.work_client import WorkClient
 from tests.e2e.stack import job_body, once, problem, unique, until
+from tests.e2e.target import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +130,30 @@ def test_what_is_too_large_is_refused_and_says_how_large(create: Create, child: 
     grown = ended(scheduler, job)
     assert (grown["error"]["code"], grown["reason"], grown["final"]) == ("PAYLOAD_ERROR", "NOT_RETRYABLE", True)
     assert "at most 131072" in grown["error"]["message"]
+
+
+def test_an_answer_too_large_to_be_kept_is_a_success_that_no_child_takes_for_null(
+    create: Create, child: Create, endpoint: Endpoint, scheduler: Client
+) -> None:
+    parent = create(schedule=once(8), target=endpoint.target("large"))
+    asks = child(parent, when="rows == `null`", target=endpoint.target())
+    takes = child(parent, payload={"rows": taking(parent, "rows")}, target=endpoint.target())
+    after = child(parent)
+    stepped = create(schedule=once(0), target=endpoint.target("large"), orchestrated=True)
+    for job in (parent, stepped):
+        done = ended(scheduler, job)
+        assert (done["status"], done["final"], done["result"]) == ("COMPLETED", True, None)
+        assert done["error"]["code"] == "RESULT_TOO_LARGE"
+        assert f"{len(LARGE)} bytes of JSON; at most 32768 are kept" in done["error"]["message"]
+        shown = scheduler.get_job(job["id"])
+        assert (shown["status"], shown["lastRun"]["errorCode"]) == ("COMPLETED", "RESULT_TOO_LARGE")
+    skipped, failed = ended(scheduler, asks), ended(scheduler, takes)
+    assert (skipped["status"], skipped["reason"]) == ("SKIPPED", "UPSTREAM_RESULT_TOO_LARGE")
+    assert (failed["status"], failed["error"]["code"], failed["reason"]) == ("FAILED", "PAYLOAD_ERROR", "NOT_RETRYABLE")
+    assert parent["id"] in failed["error"]["message"]
+    assert "RESULT_TOO_LARGE" in failed["error"]["message"]
+    assert endpoint.calls(asks["id"]) + endpoint.calls(takes["id"]) == []
+    assert ended(scheduler, after)["status"] == "COMPLETED"
 
 
 def test_what_makes_no_sense_is_refused_with_its_place(api: Api, create: Create) -> None:

@@ -1,3 +1,4 @@
+import dataclasses
 import shutil
 import stat
 import sys
@@ -82,6 +83,31 @@ def test_compiled_files_are_no_inputs_and_are_left_out(project: Project) -> None
     project.module.write_text("handler = 2", encoding="utf-8")
     assert project.bundle()
     assert project.built() == {"package.py": "one", "functions/handlers/api.py": "handler = 2"}
+
+
+def test_byte_code_is_made_by_the_python_that_will_run_it(project: Project) -> None:
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    same = dataclasses.replace(LAMBDA_ARM64, directory="same", python=here)
+    again = dataclasses.replace(same, directory="again")
+
+    for target in (same, again, dataclasses.replace(same, directory="other", python="3.9")):
+        assert project.bundle(target)
+
+    def compiled(directory: str) -> dict[str, bytes]:
+        folder = project.root / ".build" / directory
+        return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*.pyc")}
+
+    tag = sys.implementation.cache_tag
+    assert set(compiled("same")) == {
+        f"__pycache__/package.{tag}.pyc",
+        f"functions/handlers/__pycache__/api.{tag}.pyc",
+    }
+    assert compiled("same") == compiled("again")
+    assert compiled("other") == {}
+    for code in compiled("same").values():
+        assert code[4:8] == (1).to_bytes(4, "little"), "valid by hash, and not looked at again"
+        assert b"/var/task/" in code
+        assert str(project.root).encode() not in code
 
 
 def test_a_changed_lock_a_removed_module_and_a_lost_folder_are_noticed(project: Project) -> None:

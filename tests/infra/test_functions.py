@@ -1,6 +1,6 @@
 import pytest
 
-from functions.api.schemas_work import MAX_WAIT_SECONDS
+from functions.api.schemas_poll import MAX_WAIT_SECONDS
 from infra.stage import DEV, PROD
 from tests.infra.synthesized import Template
 

@@ -11,18 +11,19 @@ from typing import Any
 from functions.domain.caller import Caller, Role
 from functions.domain.errors import ConflictError, NotFoundError, UnavailableError
 from functions.domain.execution import ExecutionError, ExecutionStatus
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.ids import run_id
 from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import Decision
 from functions.usecases.approvals import GateDecision, decide_run
-from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
+from functions.usecases.jobs import JobDraft, change_job, create_job
 from functions.usecases.services import Executor, Services
 from tests.driver import ADMIN
 from tests.faults import Crash
 from tests.simulation.actors import Actor, TroubleError
 from tests.simulation.graph_judge import LATE, GraphJudge
-from tests.simulation.graph_plan import PATIENCE, GraphPlan, Node, graph
+from tests.simulation.graph_plan import PATIENCES, GraphPlan, Node, graph
 from tests.simulation.plan import Action
 from tests.simulation.ports import SimTargets
 from tests.simulation.story import REQUESTS, Story, Told
@@ -102,7 +103,7 @@ class GraphStory(Story):
         self._early: list[Action] = []
         """Jobs that wait for others to be created."""
         if any(node.kind == "never" for node in plan.nodes):
-            self.settle = PATIENCE + SETTLE
+            self.settle = max(PATIENCES) + SETTLE
 
     def tell(self) -> Told:
         self.world.scheduler.at(self.plan.ends + LATE, self.judge.in_time)

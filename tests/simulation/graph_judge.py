@@ -16,6 +16,7 @@ from functions.domain.ids import slot_instant
 from functions.domain.job import Job
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 from functions.domain.upstream import ABSORBED
+from tests.simulation.graph_patience import Patience
 from tests.simulation.graph_plan import PATIENCE, GraphPlan
 from tests.simulation.graph_rules import End, foretold, verdict, why_not
 from tests.simulation.life import Violation
@@ -57,6 +58,9 @@ class GraphJudge:
         self.taken: dict[str, list[tuple[tuple[str, int], ...]]] = {}
         self.rewired: set[str] = set()
         """Jobs that callers let depend on others than at first."""
+        self.patience = Patience(self)
+        self.gave_up: set[str] = set()
+        """Jobs whose last round was over before what they waited for had ended."""
         self.gated: dict[tuple[str, str], object] = {}
         """Runs that came to their gate, with what was decided of each."""
         self.at_gate: Callable[[str, str], None] = lambda job_id, slot: None
@@ -82,6 +86,7 @@ class GraphJudge:
         if row.id not in self.numbers and row.definition is not None:
             self.numbers[row.id] = int(row.definition.name[1:])
         self.rows[row.id] = row
+        self.patience.wrote(row)
         if self.world.trace is not None:
             self.world.note(f"    {actor.key} wrote {self.label(row.id)} {_shown(row)}")
         self._attention(row, actor)
@@ -242,9 +247,11 @@ class GraphJudge:
             must(grows, "what is taken only grows", (label, taken, latest))
         alone = len(taken) == 1 and len(self.document(job_id)["dependsOn"]) == 1 and job_id not in self.rewired
         if alone and before and before[-1] and reason != "UPSTREAM_TIMEOUT":
-            due = before[-1][0][1] + 1
+            # What was waited for in vain is taken already.
+            due = before[-1][0][1] + 1 + (job_id in self.gave_up)
             must(taken[0][1] == due, "each end of a single parent is taken in its turn", (label, taken, due))
         before.append(taken)
+        (self.gave_up.add if reason == "UPSTREAM_TIMEOUT" else self.gave_up.discard)(job_id)
 
     # --- calls and history ---
 
@@ -275,9 +282,12 @@ class GraphJudge:
             must(not all(new), "what all parents have ended is taken in time", (label, row.upstream))
 
     def close(self) -> None:
+        self.patience.closed()
         self._no_cycle()
         for row in self.rows.values():
             self._rests(row)
+            self._is_as_often(row)
+            self._has_its_edges(row)
         if self.plan.exact:
             self._as_foretold()
 
@@ -315,6 +325,23 @@ class GraphJudge:
                 "nobody waits for what has ended",
                 (label, self.label(parent), mark, ends, comes),
             )
+
+    def _is_as_often(self, row: Job) -> None:
+        """Who depends on others runs once where all of these do, and those below it know."""
+        if row.followed is None or row.upstream is None or row.cancelled or row.paused or row.deleted_at is not None:
+            return
+        parents = [self.rows[parent] for parent in _edges(self.world.jobs.stored(row.id)) if parent in self.rows]
+        once = all(parent.followed is not None and parent.followed.once for parent in parents)
+        must(row.followed.once == once, "a job runs as often as its parents", (self.label(row.id), row.followed, once))
+
+    def _has_its_edges(self, row: Job) -> None:
+        """Of a job that lives, to the parents that do: without, it would hear of nothing."""
+        if row.deleted_at is not None:
+            return
+        for parent in _edges(self.world.jobs.stored(row.id)):
+            if parent in self.rows and self.rows[parent].deleted_at is None:
+                told = self.world.dependents.edges.get(parent, ())
+                must(row.id in told, "who lives keeps its edges", (self.label(row.id), self.label(parent)))
 
     def _no_cycle(self) -> None:
         # What is deleted runs no more: a way through it leads nowhere.

@@ -15,6 +15,7 @@ from tests.simulation.plan import BASES, Action, Plan
 LENGTH = 700
 PATIENCE = 9_000
 """Seconds that a job waits for its parents: beyond all faults and their repair, within the story."""
+PATIENCES = (PATIENCE, PATIENCE, PATIENCE + 1, PATIENCE + 700, 11_000)
 CONDITIONS: dict[str, Callable[[int | None], bool]] = {
     "n > `1`": lambda n: n is not None and n > 1,
     "n == `0`": lambda n: n == 0,
@@ -142,7 +143,11 @@ def _document(choose: random.Random, node: Node, base: int, exact: bool) -> dict
         at = node.created + choose.choice([5, 60, 300])
         schedule = {"type": "once", "at": datetime.fromtimestamp(int(at), UTC).isoformat()}
     if node.edges:
-        changes |= {"join": node.join, "onUpstreamFailure": node.policy, "upstreamTimeoutSeconds": PATIENCE}
+        changes |= {
+            "join": node.join,
+            "onUpstreamFailure": node.policy,
+            "upstreamTimeoutSeconds": PATIENCES[node.number % len(PATIENCES)],
+        }
     if node.gate is not None:
         silent, _, then = node.gate.partition(": ")
         patience = choose.choice([60, 200]) if silent == "nobody" or choose.random() < 0.1 else 3_000

@@ -6,6 +6,8 @@ from tests.simulation.mutant import GRAPHS, Mutant, m
 
 RULES = "tests/unit/test_graph.py"
 WAITS = "tests/unit/test_graph_waits.py"
+ONCE = "tests/unit/test_graph_once.py"
+DEADLINES = "tests/unit/test_graph_deadlines.py"
 
 GRAPH_MUTANTS: list[Mutant] = [
     # --- ends are counted, and kept ---
@@ -98,6 +100,22 @@ GRAPH_MUTANTS: list[Mutant] = [
         ("domain/following.py", "    if after.is_over and not before.is_over and", "    if not after.id and"),
         by=RULES,
     ),
+    m(
+        "a quarantine of many is one end",
+        "of several runs that are quarantined together those that depend on the job hear once",
+        (
+            "usecases/sweep.py",
+            "after_quarantine(row, due, now=",
+            "after_quarantine(row if len(row.runs) < 2 else replace(row, runs={}), due[-1:], now=",
+        ),
+        by="tests/unit/test_graph_quarantine.py",
+    ),
+    m(
+        "a quarantine that dies begins anew",
+        "the rest of a quarantine that died is woken ten times more",
+        ("domain/visit.py", "wakes=job.wakes if len(left) > 1 else 0", "wakes=0"),
+        by="tests/unit/test_graph_quarantine.py",
+    ),
     # --- telling ---
     m(
         "told unseen",
@@ -126,7 +144,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "those who were looked at before do not hear that the job is over since",
         (
             "domain/following.py",
-            "    if job.is_over != walk.over:\n",
+            "    if _state(job) != walk.state:\n",
             "    if not walk.number:\n",
         ),
         by=WAITS,
@@ -148,7 +166,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "dependents look by themselves, once an hour",
         (
             "usecases/graph.py",
-            "        failures += _look_at_all(executor, job.id, children)\n",
+            "        failures += _look_at_all(executor, job, children)\n",
             "        failures = []\n",
         ),
         by=RULES,
@@ -158,12 +176,48 @@ GRAPH_MUTANTS: list[Mutant] = [
         "dependents look at a job that has not looked yet whether more is to come, and have to be told again",
         (
             "usecases/graph.py",
-            "    asked = None\n    if job.upstream is not None:\n        job, asked = _ask(executor, job)\n"
+            "    if job.upstream is not None:\n        job, asked = _ask(executor, job)\n"
             "    told = _tell(executor, job)\n",
-            "    asked = None\n    told = _tell(executor, job)\n    if job.upstream is not None:\n"
+            "    told = _tell(executor, job)\n    if job.upstream is not None:\n"
             "        job, asked = _ask(executor, executor.jobs.get(job.id))\n",
         ),
         by=RULES,
+    ),
+    m(
+        "deleted and asked",
+        "a job that is deleted takes what its parents end",
+        ("domain/looks.py", "job.cancelled or job.deleted_at is not None", "job.cancelled"),
+        by="tests/unit/test_graph_ages.py",
+    ),
+    m(
+        "edges of the living",
+        "an edge is taken away once its child was looked at",
+        (
+            "usecases/graph.py",
+            "    if parent.deleted_at is not None or child.deleted_at is not None:\n",
+            "    if child:\n",
+        ),
+        by=GRAPHS,
+    ),
+    m(
+        "edges of the dead",
+        "the edges to the dependents of a job that is deleted stay for ever",
+        (
+            "usecases/graph.py",
+            "    if parent.deleted_at is not None or child.deleted_at is not None:\n",
+            "    if child.deleted_at is not None:\n",
+        ),
+        by="tests/unit/test_graph_ages.py",
+    ),
+    m(
+        "edges to the dead",
+        "an edge to a job that is deleted stays until its parent ends once more",
+        (
+            "domain/following.py",
+            "if after.upstream is not None and _is_deleted_now(before, after) else ())",
+            "if False else ())",
+        ),
+        by="tests/unit/test_graph_ages.py",
     ),
     # --- asking ---
     m(
@@ -171,8 +225,8 @@ GRAPH_MUTANTS: list[Mutant] = [
         "the parents that are left are counted down by who tells, and not read",
         (
             "domain/rounds.py",
-            "    return _blocked(up, parents, new, began) or _latest(up, parents, ends)\n",
-            "    left = _blocked(up, parents, new, began) if len(new) < 2 else None\n"
+            "    return _blocked(up, parents, began) or _latest(up, parents, ends)\n",
+            "    left = _blocked(up, parents, began) if len(new) < 2 else None\n"
             "    return left or _latest(up, parents, ends)\n",
         ),
         by=GRAPHS,
@@ -249,7 +303,7 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "runs all the same",
         "a run whose dependencies are not met is never judged",
-        ("domain/looks.py", "    if found.reason is not None and definition", "    if not found.marks and definition"),
+        ("domain/looks.py", "    judged = found.reason is not None and", "    judged = not found.marks and"),
         by=GRAPHS,
     ),
     m(
@@ -304,7 +358,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "join any is judged by the first end that does not meet its condition",
         (
             "domain/rounds.py",
-            "    blocked = _blocked(up, parents, new, min(began, default=None))",
+            "    blocked = _blocked(up, parents, min(began, default=None))",
             "    blocked = None",
         ),
         by=GRAPHS,
@@ -347,7 +401,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "a parent that is scheduled later than the job may wait is not waited for",
         (
             "domain/rounds.py",
-            "max([since] + [parent.due for parent in missing if parent.due is not None]) + timeout",
+            "max([since] + [parent.due for parent in left if parent.due is not None]) + timeout",
             "since + timeout",
         ),
         by=WAITS,
@@ -367,7 +421,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "a job gives up a parent that waits itself",
         (
             "domain/rounds.py",
-            "    if since is None or any(parent.waits for parent in missing):\n",
+            "    if since is None or any(parent.waits for parent in left):\n",
             "    if since is None:\n",
         ),
         by=WAITS,
@@ -378,6 +432,56 @@ GRAPH_MUTANTS: list[Mutant] = [
         ("domain/looks.py", "        if until is None or now < until:\n", "        if until is None or until:\n"),
         by=GRAPHS,
         seed=17,
+    ),
+    m(
+        "one stands for the time of all",
+        "the time of a job with many parents goes by unseen while the one that blocked before still does",
+        (
+            "usecases/graph.py",
+            "    stands = may_stand(row.defined.upstream_timeout, up, blocker)\n",
+            "    stands = True\n",
+        ),
+        by=DEADLINES,
+    ),
+    m(
+        "paused in silence",
+        "those who wait for a job that is paused notice once an hour that their own time is over",
+        ("domain/following.py", " or may_be_given_up_sooner(before, after):\n", ":\n"),
+        by=DEADLINES,
+    ),
+    m(
+        "progress is told",
+        "each start of a job is told to all that depend on it",
+        ("domain/upstream.py", "new.over or _attempts(before) != _attempts(after)", "new.over"),
+        by=DEADLINES,
+    ),
+    m(
+        "told before the pause",
+        "those who were looked at before the job was paused do not hear of it",
+        ("domain/following.py", "    return job.is_over, job.paused,", "    return job.is_over, False,"),
+        by=DEADLINES,
+    ),
+    m(
+        "looks by the hour",
+        "a job may wait for less than an hour, and looks at a parent that waits itself once an hour",
+        ("domain/looks.py", "LOOK_EVERY), now + timeout)", "LOOK_EVERY), now + LOOK_EVERY)"),
+        by=DEADLINES,
+    ),
+    m(
+        "time begins before the earliest start",
+        "a parent that began late has no time left",
+        (
+            "domain/looks.py",
+            "dependent_slot_id(max(instant, earliest), job.id, taken)",
+            "dependent_slot_id(instant, job.id, taken)",
+        ),
+        by=DEADLINES,
+    ),
+    m(
+        "time begins before the gate",
+        "a parent that waited long at its gate is given up once it is approved",
+        ("domain/upstream.py", "        dues.append(run.approval.at)\n", "        pass\n"),
+        by=DEADLINES,
     ),
     m(
         "late end counts",
@@ -414,7 +518,49 @@ GRAPH_MUTANTS: list[Mutant] = [
         by=GRAPHS,
         seed=2,
     ),
+    m(
+        "often in silence",
+        "those below a job do not hear that it runs again and again from now on, or once",
+        ("domain/following.py", "    if followed.once != before.followed.once or ", "    if "),
+        by=ONCE,
+    ),
+    m(
+        "once for ever",
+        "a job says of itself what was so when others began to depend on it",
+        ("domain/looks.py", "    if row.followed is None or row.followed.once == once:\n", "    if row:\n"),
+        by=GRAPHS,
+    ),
+    m(
+        "absorbed for ever",
+        "a parent that runs again and again, and ran once before, never counts",
+        (
+            "domain/upstream.py",
+            "        parent.ends if mark == ABSORBED and not parent.once and",
+            "        parent.ends if not up and",
+        ),
+        by=ONCE,
+    ),
     # --- callers ---
+    m(
+        "earliest start kept",
+        "a run that waits for its earliest start keeps the one that it was made with",
+        (
+            "domain/rescheduling.py",
+            "return _with_its_earliest(job, replace(row, next_slot=None), definition, int(now))",
+            "return replace(row, next_slot=None)",
+        ),
+        by=WAITS,
+    ),
+    m(
+        "earliest start unsent",
+        "a run with a new earliest start is brought by the sweep",
+        (
+            "domain/rescheduling.py",
+            "hint.slot_id in row.runs and hint not in known",
+            "hint.slot_id in row.runs and not known",
+        ),
+        by=WAITS,
+    ),
     m(
         "no edge",
         "a parent does not know who depends on it",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from functions.domain.errors import ConflictError, InvalidFieldError, NotFoundError, UnavailableError
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Job
 from functions.domain.job_type import StoredTypeConfig
 from functions.domain.run import RunState
@@ -19,7 +20,7 @@ from functions.usecases.actions import (
     retry_job,
 )
 from functions.usecases.circuits import reset_circuit
-from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job, create_job
+from functions.usecases.jobs import JobDraft, change_job, create_job
 from functions.usecases.services import Services
 from tests.driver import ADMIN
 from tests.simulation.crowd import TYPE, TYPE_LIMIT, crowd

@@ -94,9 +94,9 @@ def test_a_circuit_that_is_not_there(api: Api) -> None:
     [user("alice", "scheduler"), user("victor", "viewer"), user("nobody"), machine("m", "gnomon/read", "gnomon/write")],
     ids=["scheduler", "viewer", "no group", "machine"],
 )
-def test_everybody_reads_and_only_admins_reset(api: Api, claims: dict[str, Any]) -> None:
+def test_everybody_reads_one_and_only_admins_reset(api: Api, claims: dict[str, Any]) -> None:
     opened(api, KEYS[0])
-    assert len(api.get("/v1/circuits", claims=claims).json["data"]) == 1
+    assert api.get(f"/v1/circuits/{KEYS[0]}", claims=claims).json["key"] == KEYS[0]
     refused = api.post(f"/v1/circuits/{KEYS[0]}/reset", claims=claims)
     assert (refused.status, refused.code) == (403, "FORBIDDEN")
     assert api.world.circuits.get(KEYS[0]).open_until is not None
@@ -105,3 +105,17 @@ def test_everybody_reads_and_only_admins_reset(api: Api, claims: dict[str, Any])
 def test_a_body_with_fields_is_refused(api: Api) -> None:
     opened(api, KEYS[0])
     assert api.post(f"/v1/circuits/{KEYS[0]}/reset", {"force": True}).status == 400
+
+
+def test_who_sees_its_own_only_reads_a_circuit_by_its_key(api: Api) -> None:
+    opened(api, KEYS[2])
+    shown = api.get("/v1/circuits").json["data"][0]
+    readers = (user("s", "scheduler"), machine("m", "gnomon/read"), ADMIN)
+    assert [api.get("/v1/circuits", claims=one).status for one in readers] == [200, 200, 200]
+    viewer = user("v", "viewer")
+    refused = api.get("/v1/circuits", claims=viewer)
+    assert (refused.status, refused.json["error"]["code"]) == (403, "FORBIDDEN")
+    assert KEYS[2] not in str(refused.json)
+    assert api.get(f"/v1/circuits/{quote(KEYS[2], safe='')}", claims=viewer).json == shown
+    assert api.get("/v1/circuits/handler:none", claims=viewer).status == 404
+    assert api.get(f"/v1/circuits/{'x' * 2000}", claims=viewer).status == 404

@@ -17,12 +17,14 @@ from functions.domain.run import Decision, Outcome, RunState
 from functions.usecases.actions import cancel_execution, cancel_job, pause_job, resume_job
 from functions.usecases.approvals import GateDecision, decide_run
 from functions.usecases.jobs import JobDraft, change_job
+from tests.api_client import user
 from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW, make_document
 from tests.fakes import World
 from tests.faults import Faults
 from tests.flows import ONCE
 from tests.unit.test_approvals import BOSS, COLLEAGUE, GATE
+from tests.workflows import NEVER, TARGET, Played
 from tests.working import LateReports
 
 AT = NOW + 10
@@ -255,3 +257,28 @@ def test_a_run_of_the_state_machine_is_handed_over_after_the_approval() -> None:
     assert driver.states != []
     [execution] = driver.executions(job.id)
     assert (execution.status, execution.approval and execution.approval.by) == (ExecutionStatus.COMPLETED, "boss")
+
+
+@pytest.mark.parametrize("how", ["by hand", "retried"])
+def test_whoever_asked_for_a_run_before_there_was_a_gate_does_not_approve_it(how: str) -> None:
+    """The run was asked for without a gate; the job is given one while it waits for its start."""
+    boss, colleague = user("boss", "admin"), user("colleague", "admin")
+    played = Played()
+    body = {"name": "x", "target": TARGET, "schedule": {"type": "once", "at": "2027-01-15T08:00:00Z"}, **NEVER}
+    played.failing = {"x"} if how == "retried" else set()
+    path = f"/v1/jobs/{played.api.post('/v1/jobs', body).json['id']}"
+    played.run(30)
+    action = "retry" if how == "retried" else "execute"
+    assert played.api.post(f"{path}/{action}", claims=boss).status in (200, 202)
+    gate = {"role": "admin", "timeoutSeconds": 600}
+    assert played.api.patch(path, {"approval": gate}).status == 200
+    calls = len(played.called)
+    played.run(10)
+    [run] = [slot for slot, run in played.driver.row(path.rpartition("/")[2]).runs.items() if run.at_gate]
+    named = {"runId": f"{path.rpartition('/')[2]}-{run}"}
+    refused = played.api.post(f"{path}/approve", named, claims=boss)
+    assert (refused.status, "You asked for this run" in refused.text) == (403, True)
+    assert len(played.called) == calls
+    assert played.api.post(f"{path}/approve", named, claims=colleague).status == 200
+    played.run(10)
+    assert len(played.called) == calls + 1

@@ -18,6 +18,7 @@ from functions.domain.errors import (
 )
 from functions.domain.execution import ExecutionStatus
 from functions.domain.hint import Hint
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.ids import run_id, slot_id
 from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
@@ -32,7 +33,7 @@ from functions.usecases.actions import (
 )
 from functions.usecases.approvals import GateDecision, decide_run
 from functions.usecases.history import job_history
-from functions.usecases.jobs import IdempotencyKey, JobDraft, change_job
+from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, SCHEDULER, VIEWER, Driver
 from tests.factories import NOW, make_document
 from tests.fakes import World
@@ -207,9 +208,9 @@ class TestDecisions:
             assert approve(driver, job, key=key).id == job.id
         assert calls(driver) == [(SLOT, 1)]
         with pytest.raises(IdempotencyKeyReusedError):
-            approve(driver, job, key=replace(key, body_hash="other"))
+            approve(driver, job, key=key._replace(body_hash="other"))
         with pytest.raises(ConflictError):
-            approve(driver, job, key=replace(key, key="another"))
+            approve(driver, job, key=key._replace(key="another"))
 
     def test_a_key_does_not_decide_about_another_run_later(self) -> None:
         driver = Driver()
@@ -436,7 +437,7 @@ class TestWhoMay:
         assert calls(driver) == [(SLOT, 1)], "the run is due at once"
         assert driver.executions(job.id)[0].approval is None
 
-    def test_nothing_is_kept_for_jobs_without_a_gate(self) -> None:
+    def test_of_jobs_without_a_gate_it_is_kept_who_asked_and_not_who_changed(self) -> None:
         driver = Driver()
         job = driver.create(schedule=MINUTELY)
         execute_job(driver.services, SCHEDULER, job.id)
@@ -444,7 +445,7 @@ class TestWhoMay:
             driver.services, ADMIN, job.id, change=lambda row: JobDraft(document=row.defined.document, payload="1")
         )
         assert changed.changed_by is None
-        assert [run.asked_by for run in changed.runs.values()] == [None]
+        assert [run.asked_by for run in changed.runs.values()] == [SCHEDULER.id], "a gate may come before it starts"
 
 
 class TestWhatIsApproved:

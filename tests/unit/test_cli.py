@@ -178,6 +178,32 @@ def test_a_body_comes_from_a_file_or_from_input(api: ApiServer, shell: Shell) ->
     assert api.requests[2].body["payload"] == {"a": [1]}
 
 
+def test_a_condition_on_the_one_job_it_depends_on(api: ApiServer, shell: Shell) -> None:
+    given = ("jobs", "create", "--name", "x", "--handler", "h", "--depends-on", "a:completion", "--when", "rows > `0`")
+    assert shell(*given).exit_code == 0
+    assert api.requests[-1].body["dependsOn"] == [{"jobId": "a", "on": "completion", "when": "rows > `0`"}]
+
+
+def test_flags_of_a_gate(api: ApiServer, shell: Shell) -> None:
+    given = ("jobs", "create", *_VALID, "--approval-role", "finance")
+    flags = ["--approver", "ann", "--approver", "bob@example.com", "--approval-timeout", "4h"]
+    assert shell(*given).exit_code == 0
+    assert shell(*given, *flags, "--approval-on-timeout", "approve", "--no-four-eyes").exit_code == 0
+    assert shell(*given, "--four-eyes").exit_code == 0
+    assert [request.body["approval"] for request in api.requests] == [
+        {"role": "finance"},
+        {
+            "role": "finance",
+            "approvers": ["ann", "bob@example.com"],
+            "timeoutSeconds": 14_400,
+            "onTimeout": "approve",
+            "fourEyes": False,
+        },
+        {"role": "finance", "fourEyes": True},
+    ]
+    assert shell("jobs", "create", *_VALID, "--approval-on-timeout", "never", "--approval-role", "x").exit_code == 2
+
+
 _VALID = ("--name", "x", "--every", "60", "--handler", "h")
 
 
@@ -187,6 +213,11 @@ _VALID = ("--name", "x", "--every", "60", "--handler", "h")
         (["--every", "60", "--handler", "h"], "--name"),
         (["--name", "x", "--handler", "h"], "--cron, --every, --at, --in"),
         (["--name", "x", "--handler", "h", "--depends-on", "a:always"], "'always' is no way to end"),
+        (["--name", "x", "--handler", "h", "--depends-on", "a", "--depends-on", "b", "--when", "c"], "--file job.json"),
+        ([*_VALID, "--when", "rows"], "--when is a condition on the result of one --depends-on"),
+        ([*_VALID, "--approver", "ann"], "A gate needs --approval-role"),
+        ([*_VALID, "--no-four-eyes"], "A gate needs --approval-role"),
+        ([*_VALID, "--approval-role", "x", "--approval-timeout", "soon"], "--approval-timeout 'soon' is no duration"),
         (["--name", "x", "--every", "60"], "--http, --handler, --lambda, --sqs"),
         ([*_VALID, "--cron", "@daily"], "--cron and --every exclude each other"),
         ([*_VALID, "--sqs", "u"], "--handler and --sqs exclude each other"),
@@ -599,6 +630,19 @@ def test_decisions_name_run_and_comment_and_carry_a_key(api: ApiServer, shell: S
     assert api.requests[-1].headers["idempotency-key"]
     shell("jobs", verb, job["id"])
     assert api.requests[-1].body == {}
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_decisions_are_about_the_job_that_was_looked_at(api: ApiServer, shell: Shell, verb: str) -> None:
+    job = api.add_job(status="BLOCKED", revision=7)
+    shell("jobs", verb, job["id"])
+    *_, read, decision = api.requests
+    assert (read.method, read.path) == ("GET", f"/v1/jobs/{job['id']}")
+    assert decision.headers["if-match"] == '"7.0"'
+    shell("jobs", verb, job["id"], "--revision", "5")
+    *_, before, decision = api.requests
+    assert before.method == "POST", "nothing is read for a revision that is given"
+    assert decision.headers["if-match"] == '"5.0"'
 
 
 def gate(job: dict[str, Any], decide_by: str = "2026-11-29T21:00:00Z") -> dict[str, Any]:

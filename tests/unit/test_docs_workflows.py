@@ -10,7 +10,8 @@ import pytest
 from functions.domain.dependence import MAX_PARENTS
 from functions.domain.rounds import ENDS_LOOKED_AT
 from functions.domain.upstream import UNMET
-from functions.domain.workflow import MAX_EDGES, MAX_JOBS, MAX_OUTSIDERS, WaitsFor, WorkflowStatus
+from functions.domain.workflow import MAX_EDGES, MAX_JOBS, MAX_OUTSIDERS, WaitsFor
+from functions.domain.workflow_status import WorkflowStatus
 from functions.usecases.graph import PAGE, TELLING_SECONDS
 from tests.api_client import user
 from tests.workflow_examples import TEXT, examples

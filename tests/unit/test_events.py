@@ -82,6 +82,15 @@ def test_a_success_is_one_event() -> None:
     assert event.facts["started_at"] == NOW + 0.25
 
 
+def test_a_success_whose_result_was_not_kept_says_so() -> None:
+    before = make_job(runs=running())
+    after = replace(before, runs=NOTHING, last_run=last_run(Outcome.COMPLETED, error_code="RESULT_TOO_LARGE"))
+    row = make_execution(error=ExecutionError(code="RESULT_TOO_LARGE", message="40000 bytes"))
+
+    for [event] in (told(before, after, row), told(before, after)):
+        assert (event.type, event.facts["error_code"]) == (EventType.COMPLETED, "RESULT_TOO_LARGE")
+
+
 def test_a_success_without_a_row_in_history_is_told_by_the_last_run() -> None:
     before = make_job(runs=running())
 

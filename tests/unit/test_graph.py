@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, datetime
 from typing import Any
@@ -189,6 +190,42 @@ def test_a_condition_on_the_parents_result(result: str, outcome: bool) -> None:
     graph.results["a"] = result
     graph.run()
     assert graph.outcomes("b") == [COMPLETED if outcome else ("SKIPPED", "CONDITION_FALSE")]
+
+
+@pytest.mark.parametrize("policy", ["skip", "fail", "run"])
+@pytest.mark.parametrize("when", ["rows > `0`", "@ == `null`", "`true`"])
+def test_a_result_too_large_to_be_kept_is_never_read_as_null(when: str, policy: str) -> None:
+    graph = Graph()
+    graph.answers_too_much = {"a"}
+    graph.job("a")
+    graph.job("asks", "a", when=when, onUpstreamFailure=policy)
+    graph.job("takes", "a", payload=json.dumps({"$from": graph.ids["a"], "path": "rows"}))
+    graph.job("only after", "a")
+    graph.run()
+    assert graph.outcomes("a") == [COMPLETED]
+    last = graph.row("a").last_run
+    assert last is not None
+    assert (last.error_code, last.ended_by) == ("RESULT_TOO_LARGE", None), "the row keeps no error's message: history"
+    reason = "UPSTREAM_RESULT_TOO_LARGE"
+    wanted = {"skip": ("SKIPPED", reason), "fail": ("FAILED", reason), "run": COMPLETED}
+    assert graph.outcomes("asks") == [wanted[policy]]
+    assert graph.outcomes("only after") == [COMPLETED]
+    [failed] = graph.driver.executions(graph.ids["takes"])
+    assert (failed.status.value, failed.final, failed.reason) == ("FAILED", True, "NOT_RETRYABLE")
+    assert failed.error is not None
+    assert failed.error.code == "PAYLOAD_ERROR"
+    assert graph.ids["a"] in failed.error.message
+    assert "too large to be kept" in failed.error.message
+    assert graph.calls["takes"] == 0
+
+
+def test_an_earlier_end_with_too_large_a_result_is_known_by_its_own_row() -> None:
+    graph = Graph()
+    graph.answers_too_much = {"a"}
+    graph.job("a", schedule={"type": "interval", "everySeconds": 10}, maxRuns=2)
+    graph.job("b", "a", when="@ == `null`")
+    graph.run()
+    assert set(graph.outcomes("b")) == {("SKIPPED", "UPSTREAM_RESULT_TOO_LARGE")}
 
 
 def test_one_of_two_that_fails_is_enough_for_all_and_too_little_for_any() -> None:

@@ -12,8 +12,9 @@ from functions.domain.hint import LOOK_SLOT, Hint
 from functions.domain.looks import LOOK_EVERY
 from functions.usecases.actions import cancel_job, execute_job, pause_job, resume_job, retry_job
 from functions.usecases.graph import TELLING_SECONDS
+from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import SCHEDULER, Driver
-from tests.factories import NOW
+from tests.factories import NOW, make_document
 from tests.fakes import World
 from tests.faults import Faults
 from tests.graphs import DAY, Graph
@@ -33,6 +34,12 @@ def retry(graph: Graph, name: str) -> None:
 
 def look_at(graph: Graph, name: str) -> None:
     graph.driver.deliver_hint(Hint(graph.ids[name], LOOK_SLOT, 0))
+
+
+def change(graph: Graph, name: str, *parents: str, enabled: bool | None = None, **document: Any) -> None:
+    document["dependsOn"] = [{"jobId": graph.ids[parent]} for parent in parents]
+    draft = JobDraft(document=make_document(**document), payload="{}", enabled=enabled)
+    change_job(graph.driver.services, SCHEDULER, graph.ids[name], change=lambda _: draft)
 
 
 # --- a wait is bounded ---
@@ -143,6 +150,47 @@ def test_an_earliest_start_is_waited_for_after_the_parents() -> None:
     assert graph.status("b") == ["SCHEDULED"]
     graph.run_to(3_605)
     assert graph.outcomes("b") == [COMPLETED]
+
+
+@pytest.mark.parametrize(("given", "start"), [(at(7_200), 7_200), (at(900), 900), (at(560), 600), (None, 600)])
+def test_an_earliest_start_is_changed_while_it_is_waited_for(given: dict[str, Any] | None, start: int) -> None:
+    graph = Graph(Driver(sweeps=False))
+    graph.job("a")
+    graph.job("b", "a", schedule=at(3_600))
+    graph.run_to(600)
+    [slot] = graph.row("b").runs
+    change(graph, "b", "a", schedule=given)
+    graph.run_to(start - 3)
+    assert graph.calls == {"a": 1}
+    graph.run_to(start + 5)
+    assert graph.outcomes("b") == [COMPLETED]
+    assert {one.slot_id for one in graph.driver.executions(graph.ids["b"])} == {slot}
+
+
+def test_an_earliest_start_is_changed_while_the_job_is_paused() -> None:
+    graph = Graph()
+    graph.job("a")
+    graph.job("b", "a", schedule=at(3_600))
+    graph.run_to(600)
+    pause_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+    change(graph, "b", "a", schedule=at(900), enabled=None)
+    graph.run_to(1_000)
+    assert graph.calls == {"a": 1}
+    resume_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+    graph.run(5)
+    assert graph.outcomes("b") == [COMPLETED]
+
+
+def test_a_new_earliest_start_moves_no_retry() -> None:
+    graph = Graph()
+    graph.job("a")
+    graph.job("b", "a", schedule=at(100), retryConfig={"maxRetries": 1, "initialDelaySeconds": 200, "jitter": 0})
+    graph.retries["b"] = 1
+    graph.run_to(150)
+    [before] = graph.row("b").runs.values()
+    change(graph, "b", "a", schedule=at(5_000))
+    [after] = graph.row("b").runs.values()
+    assert after == before
 
 
 # --- retry from what failed ---

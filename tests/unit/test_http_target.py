@@ -255,6 +255,47 @@ def test_a_huge_response_is_read_up_to_64_kb_and_kept_up_to_32() -> None:
     assert sum(sent) < 100_000_000
 
 
+def answering(body: bytes, media_type: str | None) -> TargetAnswer:
+    headers = {} if media_type is None else {"Content_Type": media_type}
+    with receiving(lambda exchange: exchange.answer(200, body, **headers)) as receiver:
+        return call(receiver.url)
+
+
+DECLARED = ["application/json", "Application/JSON; charset=utf-8", "application/problem+json"]
+
+
+@pytest.mark.parametrize("media_type", DECLARED)
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (json.dumps("x" * 32_767).encode(), "32769 bytes of JSON; at most 32768 are kept"),
+        (json.dumps("x" * 70_000).encode(), "over 65536 bytes of JSON; at most 32768 are kept"),
+    ],
+)
+def test_json_that_is_too_large_to_be_kept_is_a_success_that_says_so(body: bytes, said: str, media_type: str) -> None:
+    answer = answering(body, media_type)
+    assert (answer.status, answer.result) == (ExecutionStatus.COMPLETED, None)
+    assert answer.error is not None
+    assert answer.error.code == "RESULT_TOO_LARGE"
+    assert said in answer.error.message
+    assert "xx" not in answer.error.message
+
+
+@pytest.mark.parametrize("media_type", [None, "text/plain", "text/html", "application/jsonlines"])
+def test_other_answers_are_cut(media_type: str | None) -> None:
+    answer = answering(json.dumps("x" * 40_000).encode(), media_type)
+    assert answer.error is None
+    assert 32_700 < len((answer.result or "").encode()) <= 32_768
+
+
+def test_a_body_of_exactly_what_is_read_is_whole() -> None:
+    body = b'{"a":1}'.ljust(65_536)
+    assert answering(body, "application/json").result == '{"a":1}'
+    answer = answering(body + b" ", "application/json")
+    assert answer.error is not None
+    assert answer.error.code == "RESULT_TOO_LARGE", "what is left unread may be anything"
+
+
 def hang(exchange: Exchange) -> None:
     exchange.receiver.stopped.wait(10)
 

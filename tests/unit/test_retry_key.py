@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from functions.domain.errors import ConflictError
+from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Job
 from functions.usecases.actions import retry_job
-from functions.usecases.jobs import IdempotencyKey
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World

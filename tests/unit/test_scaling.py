@@ -20,7 +20,8 @@ from bench.scaling.settings import (
     shards,
 )
 from bench.scaling.work import BULK, PATHS, SINGLE
-from functions.usecases.bulk import _PARALLEL, MAX_ITEMS
+from functions.parallel import AT_ONCE
+from functions.usecases.bulk import MAX_ITEMS
 from infra.stage import LOCAL, PROD
 
 PAGE = Path(__file__).parents[2] / "docs" / "scaling.md"
@@ -43,7 +44,7 @@ def test_page_without_markers_is_refused() -> None:
 
 def test_paths_are_those_of_the_api() -> None:
     assert (SINGLE.jobs_a_call, BULK.jobs_a_call) == (1, MAX_ITEMS)
-    assert work.PUTS_AT_ONCE == _PARALLEL
+    assert work.PUTS_AT_ONCE == AT_ONCE
 
 
 def test_what_a_job_asks() -> None:

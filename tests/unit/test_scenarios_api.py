@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from functions.usecases.jobs import IdempotencyKey, JobDraft, create_job
+from functions.domain.idempotency import IdempotencyKey
+from functions.usecases.jobs import JobDraft, create_job
 from tests.api_client import Api, make_body, user
 from tests.contract.conftest import at_once
 from tests.driver import SCHEDULER, Driver

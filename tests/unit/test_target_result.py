@@ -40,6 +40,25 @@ def test_json_that_cannot_be_kept_becomes_a_string(body: bytes) -> None:
     assert body.decode().startswith(json.loads(kept))
 
 
+@pytest.mark.parametrize(
+    ("body", "whole", "said"),
+    [
+        (b'{"a":"' + b"x" * 40_000 + b'"}', True, "^40008 bytes"),
+        (json.dumps("x" * (RESULT_BYTES - 1)).encode(), True, "^32769 bytes"),
+        (b"{}", False, "^over 2 bytes"),
+    ],
+)
+def test_declared_json_that_is_too_large_is_not_kept(body: bytes, whole: bool, said: str) -> None:
+    with pytest.raises(ResultTooLargeError, match=said):
+        kept_result(body, declared=True, whole=whole)
+    assert kept_result(body, whole=whole) is not None, "undeclared, as ever"
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b' {"a": 1}' + b" " * 40_000, b"x" * 40_000, b"[" * 101 + b"]" * 101])
+def test_what_is_declared_json_and_not_too_large_is_kept_as_any(body: bytes) -> None:
+    assert kept_result(body, declared=True) == kept_result(body)
+
+
 def test_json_up_to_the_limits_is_kept() -> None:
     deep = "[" * 100 + "]" * 100
     assert kept_result(deep.encode()) == deep

@@ -143,6 +143,12 @@ def test_failed_attempts_are_counted_among_all(counted: Counted) -> None:
     assert counted() == {}
 
 
+def test_a_success_whose_result_was_not_kept_is_no_failure(counted: Counted) -> None:
+    telemetry.attempt_ended(make_execution(error=ExecutionError(code="RESULT_TOO_LARGE", message="40000 bytes")))
+
+    assert counted() == {"Attempts": 1}
+
+
 def test_threads_count_together(counted: Counted) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: telemetry.attempt_ended(make_execution()), range(80)))

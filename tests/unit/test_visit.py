@@ -140,9 +140,13 @@ class TestQuarantine:
             (slot_id(NEXT), 1, True, "QUARANTINED"),
         ]
         assert all(row.is_dead_letter for row in found)
-        write = after_quarantine(job, decision.due, now=NEXT + 40)
+        first = after_quarantine(job, decision.due, now=NEXT + 40)
+        assert isinstance(first, Write)
+        assert (dict(first.job.runs), first.job.next_slot, first.job.wakes) == ({}, NEXT, MAX_WAKES)
+        write = after_quarantine(first.job, decision.due, now=NEXT + 40)
         assert isinstance(write, Write)
         row = write.job
+        assert after_quarantine(row, decision.due, now=NEXT + 40) == Drop("PROGRESS")
         assert (dict(row.runs), row.next_slot, row.last_slot, row.attention_at, row.wakes) == ({}, None, NEXT, None, 0)
         assert row.last_run == LastRun(
             slot_id=slot_id(NEXT),

@@ -11,16 +11,8 @@ from hypothesis import strategies as st
 
 from functions.domain.job import Followed, Job, Upstream
 from functions.domain.run import APPROVAL, LastRun, Outcome, RunState
-from functions.domain.workflow import (
-    WaitsFor,
-    WorkflowStatus,
-    blockers_of,
-    critical_path,
-    cycle_of,
-    generations,
-    members_of,
-    status_of,
-)
+from functions.domain.workflow import WaitsFor, cycle_of, generations, members_of
+from functions.domain.workflow_status import WorkflowStatus, blockers_of, critical_path, status_of
 from tests.factories import NOW, make_definition, make_job, make_run
 
 ONCE = {"schedule": {"type": "once", "at": "2027-01-15T08:00:00Z"}}
