@@ -46,7 +46,8 @@ def retry_after(value: str | None, *, now: float) -> int | None:
     """Seconds a `Retry-After` header asks for (RFC 9110, section 10.2.3); None when it has no known form."""
     text = (value or "").strip()
     if re.fullmatch(r"[0-9]+", text):
-        return min(int(text[:10]), _LONGEST_WAIT) if len(text.lstrip("0")) <= 10 else _LONGEST_WAIT
+        digits = text.lstrip("0")
+        return min(int(digits or "0"), _LONGEST_WAIT) if len(digits) <= 10 else _LONGEST_WAIT
     try:
         at = parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError):
