@@ -272,6 +272,7 @@ class World:
             "slots": self.slots,
             "clock": ActorClock(self, actor),
             "types": self.types,
+            "uniform": actor.choose.uniform,
             "new_write_id": lambda: f"w{next(self._marks)}",
             "parallel": 1,
         }
@@ -280,7 +281,6 @@ class World:
         return Executor(
             **self.engine_ports(actor),
             targets=SimTargets(self),
-            uniform=actor.choose.uniform,
             machine=self.machine,
             circuits=self.circuits,
             dependents=self.dependents,

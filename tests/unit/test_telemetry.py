@@ -165,4 +165,4 @@ def test_who_counts_nothing_makes_no_metrics(counted: Counted) -> None:
 def test_workers_that_are_gone_are_no_repair(counted: Counted) -> None:
     telemetry.swept(Swept(looked_at=3, reasons={"WORKER_GONE": 2, "WOKEN": 1}))
 
-    assert counted() == {"Swept": 3, "Repaired": 1, "FailedVisits": 0}
+    assert counted() == {"Swept": 3, "Repaired": 1, "FailedVisits": 0, "UnreadableRows": 0}
