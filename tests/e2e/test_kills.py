@@ -117,7 +117,7 @@ def cut_bulks(
     stack: Stack, api: Api, endpoint: Endpoint, scheduler: Client, rows: Rows
 ) -> Iterator[dict[int, CutBulk]]:
     """By the number of rows there were when the process was killed."""
-    bulks = {count: _cut_bulk(stack, api, endpoint, rows, count) for count in (1, ITEMS // 2)}
+    bulks = {count: _cut_bulk(stack, api, endpoint, rows, count) for count in (1, ITEMS // 4)}
     yield bulks
     for bulk in bulks.values():
         _delete(scheduler, [item["job"]["id"] for item in bulk.answer["data"]])
@@ -251,7 +251,7 @@ def test_killed_handler_is_run_again(stack: Stack, scheduler: Client, create: Ca
         shutil.rmtree(scratch)
 
 
-@pytest.mark.parametrize("count", [1, ITEMS // 2])
+@pytest.mark.parametrize("count", [1, ITEMS // 4])
 # All is killed before the first look at what became of it, so that the waiting for the sweep is one.
 @pytest.mark.usefixtures("cut_sweep", "killed_executors")
 def test_bulk_request_is_finished_by_its_repeat(
