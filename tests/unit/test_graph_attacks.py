@@ -163,3 +163,21 @@ def test_another_parent_of_which_nothing_comes_is_no_new_run_for_the_old_ends(jo
     graph.run()
     assert graph.calls["b"] == 1
     assert not graph.row("b").waits_for_parents
+
+
+def test_a_round_that_timed_out_takes_no_end_of_the_next_where_nothing_was_to_come() -> None:
+    """`c` takes both each hour; for an hour nothing came of `b`, whose own parent was paused. Then all is well again."""
+    graph = Graph()
+    hourly = {"type": "cron", "expression": "0 * * * *"}
+    graph.job("root", schedule=hourly)
+    graph.job("a", schedule=hourly)
+    graph.job("b", "root")
+    graph.job("c", "a", "b", upstreamTimeoutSeconds=600)
+    graph.run_to(3_700)
+    assert graph.outcomes("c") == [("COMPLETED", None)]
+    pause_job(graph.driver.services, SCHEDULER, graph.ids["root"])
+    graph.run_to(3 * 3_600 + 1_800)
+    assert graph.outcomes("c")[1:] == [("SKIPPED", "UPSTREAM_TIMEOUT")] * 2
+    resume_job(graph.driver.services, SCHEDULER, graph.ids["root"])
+    graph.run_to(6 * 3_600 + 1_800)
+    assert graph.outcomes("c")[3:] == [("COMPLETED", None)] * 3
