@@ -17,7 +17,7 @@ from functions.domain.ids import dependent_slot_id
 from functions.domain.job import JobStatus
 from functions.domain.run import RunState
 from functions.usecases import graph as graph_usecase
-from functions.usecases.actions import cancel_job, pause_job, resume_job
+from functions.usecases.actions import cancel_job, execute_job, pause_job, resume_job
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.writing import ruled
 from tests.driver import SCHEDULER, Driver
@@ -181,3 +181,23 @@ def test_a_round_that_timed_out_takes_no_end_of_the_next_where_nothing_was_to_co
     resume_job(graph.driver.services, SCHEDULER, graph.ids["root"])
     graph.run_to(6 * 3_600 + 1_800)
     assert graph.outcomes("c")[3:] == [("COMPLETED", None)] * 3
+
+
+def test_a_grandparent_that_cannot_be_read_fails_no_look() -> None:
+    graph = Graph()
+    graph.job("top")
+    graph.job("a", "top")
+    graph.job("b")
+    graph.job("c", "a", "b")
+    graph.run()
+    assert graph.outcomes("c") == [("COMPLETED", None)]
+    graph.world.jobs.spoil(graph.ids["top"])
+    execute_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+    graph.run(1_200)
+    child = graph.row("c")
+    assert child.upstream is not None
+    assert child.upstream.look_at is not None
+    assert child.upstream.look_at > graph.world.clock.now()
+    graph.world.jobs.spoil(graph.ids["top"], mended=True)
+    graph.run(2 * 3_600)
+    assert graph.outcomes("c") == [("COMPLETED", None)] * 2
