@@ -201,3 +201,20 @@ def test_a_grandparent_that_cannot_be_read_fails_no_look() -> None:
     graph.world.jobs.spoil(graph.ids["top"], mended=True)
     graph.run(2 * 3_600)
     assert graph.outcomes("c") == [("COMPLETED", None)] * 2
+
+
+def test_a_run_by_hand_is_none_for_the_last_end_of_a_parent_that_is_over() -> None:
+    """It began to depend on one that runs each minute and had ended before, and is over without another end."""
+    graph = Graph()
+    parent = graph.job("a", schedule={"type": "interval", "everySeconds": 60}, endAt="2027-01-15T08:10:00Z")
+    graph.run_to(130)
+    pause_job(graph.driver.services, SCHEDULER, parent.id)
+    graph.run_to(200)
+    graph.job("first", "a")
+    graph.job("c", "a")
+    execute_job(graph.driver.services, SCHEDULER, graph.ids["c"])
+    graph.run_to(3_600)
+    resume_job(graph.driver.services, SCHEDULER, parent.id)
+    graph.run(600)
+    assert graph.runs("first") == 1
+    assert graph.runs("c") == 2, "by hand, and for its parent"
