@@ -53,7 +53,8 @@ def as_often(job: Job, decision: Write | Drop, *, once: bool) -> Write | Drop:
 def _is_taken(job: Job, up: Upstream, found: Round) -> bool:
     """Whether the job has run for all of these ends: a caller has given it another parent since, of which none came."""
     old = any(found.took) and all(number <= mark for number, mark in zip(found.took, up.marks, strict=True))
-    return old and job.last_run is not None and found.reason != TIMED_OUT
+    first = up.since == job.created_at  # whatever has run since, it was not for them
+    return old and job.last_run is not None and not first and found.reason != TIMED_OUT
 
 
 def may_not_look(job: Job) -> str | None:

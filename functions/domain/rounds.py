@@ -216,9 +216,10 @@ def may_stand(timeout: int, up: Upstream, parent: Parent) -> bool:
 
 
 def timed_out(up: Upstream, parents: Sequence[Parent], instant: int) -> Round:
-    """What is there is taken; the next end of each that is missing belongs to this round, too, and starts nothing."""
+    """What is there is taken. Of each that is missing, the end that is late belongs to this round, too, and starts
+    nothing: one, however many rounds it was late for, and none of a parent of which nothing was under way."""
     marks = tuple(
-        max(parent.ends, mark) if parent.ends > mark or _is_over(parent, mark) else mark + 1
+        max(parent.ends, mark) if parent.ends > mark or _is_over(parent, mark) else parent.ends + parent.is_late
         for parent, mark in zip(parents, up.marks, strict=True)
     )
     return Round(_took(up, parents), marks, instant, TIMED_OUT)

@@ -57,6 +57,8 @@ class Parent:
     """The latest instant at which something of it is, or was, to begin: nobody waits for it in vain before."""
     again: bool = False
     """It would be over, but what runs above it may let it run again."""
+    is_late: bool = True
+    """Where it is missing at the end of a wait, an end of it is under way: its only one, or that of a run, or slot."""
     waits: bool = False
     """It waits for parents of its own, and not for ever."""
 
@@ -69,13 +71,16 @@ def parent_of(row: Job | None) -> Parent:
     if row is None:
         return Parent()
     ends = 0 if row.followed is None else row.followed.ends
+    once = row.followed is not None and row.followed.once
+    due = None if row.paused else _due_of(row)
     return Parent(
         ends=ends,
         last=row.last_run if ends else None,
         over=row.is_over,
         idle=row.is_over or (row.next_slot is None and not row.runs),
-        once=row.followed is not None and row.followed.once,
-        due=None if row.paused else _due_of(row),
+        once=once,
+        due=due,
+        is_late=once or bool(row.runs) or due is not None,
         waits=_waits(row),
     )
 

@@ -118,14 +118,14 @@ def _ask(executor: Executor, job: Job) -> tuple[Job, str]:
             return Drop(hindrance)
         if row.definition is None:
             return look_later(row, now=now)
-        if _blocked_as_before(executor, row, now):
-            return Drop("BLOCKED")
         ids = [dependency.job_id for dependency in row.defined.depends_on]
         try:
+            if _blocked_as_before(executor, row, now):
+                return Drop("BLOCKED")
             rows = executor.jobs.get_rows(ids)
-        except UnreadableRowError:
+            parents = as_settled(executor, row, [parent_of(rows.get(one)) for one in ids], rows)
+        except UnreadableRowError:  # a parent's, or that of one further above
             return look_later(row, now=now, settled_too=True)
-        parents = as_settled(executor, row, [parent_of(rows.get(one)) for one in ids], rows)
         once = runs_once(row.defined, map(parent_of, rows.values()))
         return as_often(row, decide_look(row, parents, _ends(executor, row, parents), now=now), once=once)
 

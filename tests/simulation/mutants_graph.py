@@ -486,7 +486,7 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "late end counts",
         "what was waited for in vain starts a run when it comes",
-        ("domain/rounds.py", "_is_over(parent, mark) else mark + 1\n", "_is_over(parent, mark) else mark\n"),
+        ("domain/rounds.py", "else parent.ends + parent.is_late\n", "else parent.ends\n"),
         by=WAITS,
     ),
     m(

@@ -17,7 +17,7 @@ from functions.domain.ids import dependent_slot_id
 from functions.domain.job import JobStatus
 from functions.domain.run import RunState
 from functions.usecases import graph as graph_usecase
-from functions.usecases.actions import cancel_job, pause_job, resume_job
+from functions.usecases.actions import cancel_job, execute_job, pause_job, resume_job
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.writing import ruled
 from tests.driver import SCHEDULER, Driver
@@ -163,3 +163,58 @@ def test_another_parent_of_which_nothing_comes_is_no_new_run_for_the_old_ends(jo
     graph.run()
     assert graph.calls["b"] == 1
     assert not graph.row("b").waits_for_parents
+
+
+def test_a_round_that_timed_out_takes_no_end_of_the_next_where_nothing_was_to_come() -> None:
+    """`c` takes both each hour; for an hour nothing came of `b`, whose own parent was paused. Then all is well again."""
+    graph = Graph()
+    hourly = {"type": "cron", "expression": "0 * * * *"}
+    graph.job("root", schedule=hourly)
+    graph.job("a", schedule=hourly)
+    graph.job("b", "root")
+    graph.job("c", "a", "b", upstreamTimeoutSeconds=600)
+    graph.run_to(3_700)
+    assert graph.outcomes("c") == [("COMPLETED", None)]
+    pause_job(graph.driver.services, SCHEDULER, graph.ids["root"])
+    graph.run_to(3 * 3_600 + 1_800)
+    assert graph.outcomes("c")[1:] == [("SKIPPED", "UPSTREAM_TIMEOUT")] * 2
+    resume_job(graph.driver.services, SCHEDULER, graph.ids["root"])
+    graph.run_to(6 * 3_600 + 1_800)
+    assert graph.outcomes("c")[3:] == [("COMPLETED", None)] * 3
+
+
+def test_a_grandparent_that_cannot_be_read_fails_no_look() -> None:
+    graph = Graph()
+    graph.job("top")
+    graph.job("a", "top")
+    graph.job("b")
+    graph.job("c", "a", "b")
+    graph.run()
+    assert graph.outcomes("c") == [("COMPLETED", None)]
+    graph.world.jobs.spoil(graph.ids["top"])
+    execute_job(graph.driver.services, SCHEDULER, graph.ids["b"])
+    graph.run(1_200)
+    child = graph.row("c")
+    assert child.upstream is not None
+    assert child.upstream.look_at is not None
+    assert child.upstream.look_at > graph.world.clock.now()
+    graph.world.jobs.spoil(graph.ids["top"], mended=True)
+    graph.run(2 * 3_600)
+    assert graph.outcomes("c") == [("COMPLETED", None)] * 2
+
+
+def test_a_run_by_hand_is_none_for_the_last_end_of_a_parent_that_is_over() -> None:
+    """It began to depend on one that runs each minute and had ended before, and is over without another end."""
+    graph = Graph()
+    parent = graph.job("a", schedule={"type": "interval", "everySeconds": 60}, endAt="2027-01-15T08:10:00Z")
+    graph.run_to(130)
+    pause_job(graph.driver.services, SCHEDULER, parent.id)
+    graph.run_to(200)
+    graph.job("first", "a")
+    graph.job("c", "a")
+    execute_job(graph.driver.services, SCHEDULER, graph.ids["c"])
+    graph.run_to(3_600)
+    resume_job(graph.driver.services, SCHEDULER, parent.id)
+    graph.run(600)
+    assert graph.runs("first") == 1
+    assert graph.runs("c") == 2, "by hand, and for its parent"
