@@ -166,7 +166,7 @@ def test_another_parent_of_which_nothing_comes_is_no_new_run_for_the_old_ends(jo
 
 
 def test_a_round_that_timed_out_takes_no_end_of_the_next_where_nothing_was_to_come() -> None:
-    """`c` takes both each hour; for an hour nothing came of `b`, whose own parent was paused. Then all is well again."""
+    """`c` takes both each hour; for an hour nothing came of `b`, whose own parent was paused. Then all is well."""
     graph = Graph()
     hourly = {"type": "cron", "expression": "0 * * * *"}
     graph.job("root", schedule=hourly)
