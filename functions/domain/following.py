@@ -52,6 +52,9 @@ class Telling(NamedTuple):
     """The last dependent that was looked at."""
     state: tuple[bool, bool, bool]
     """Whether the job is over, is paused, runs but once, as those who were looked at have seen it."""
+    told: int
+    """`Followed.told` of the row that this walk, or part of it, began with: less in the row since, and there is more
+    to tell than those who were looked at have seen."""
     done: bool = False
     """There is no other dependent after that one."""
 
@@ -62,7 +65,7 @@ def telling(job: Job) -> Telling | None:
     if followed is None or followed.ends <= followed.told:
         return None
     number, _, after = (followed.cursor or "").partition("#")
-    return Telling(int(number) if after else followed.ends, after or None, _state(job))
+    return Telling(int(number) if after else followed.ends, after or None, _state(job), followed.told)
 
 
 def decide_told(job: Job, walk: Telling, *, now: float) -> Write | Drop:
@@ -70,7 +73,7 @@ def decide_told(job: Job, walk: Telling, *, now: float) -> Write | Drop:
     followed = job.followed
     if followed is None or followed.told >= walk.number:
         return Drop("TOLD")
-    if _state(job) != walk.state:
+    if _state(job) != walk.state or followed.told < walk.told:
         return _anew(job, followed, now)
     hint = look_hint(int(now))
     if not walk.done:
@@ -121,8 +124,8 @@ def _is_deleted_now(before: Job, after: Job) -> bool:
 
 
 def _to_be_told(row: Job, followed: Followed) -> Job:
-    """From the beginning of the list, where a walk along it goes on."""
-    return replace(row, followed=replace(followed, told=min(followed.told, followed.ends - 1), cursor=None))
+    """From the beginning of the list. A walk along it that goes on sees by `told` that it has to begin again."""
+    return replace(row, followed=replace(followed, told=min(followed.told, followed.ends) - 1, cursor=None))
 
 
 def _cancelled(job: Job, now: int) -> LastRun:

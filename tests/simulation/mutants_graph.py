@@ -144,7 +144,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "those who were looked at before do not hear that the job is over since",
         (
             "domain/following.py",
-            "    if _state(job) != walk.state:\n",
+            "    if _state(job) != walk.state or followed.told < walk.told:\n",
             "    if not walk.number:\n",
         ),
         by=WAITS,

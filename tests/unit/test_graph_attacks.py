@@ -9,20 +9,21 @@ import pytest
 
 from functions.domain.commands import decide_retry
 from functions.domain.condition import holds
-from functions.domain.decision import with_run
+from functions.domain.decision import Write, with_run
 from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution
 from functions.domain.expression import Effort
-from functions.domain.ids import dependent_slot_id
-from functions.domain.job import JobStatus
-from functions.domain.run import RunState
+from functions.domain.following import decide_told, in_its_graph, telling
+from functions.domain.ids import dependent_slot_id, slot_id
+from functions.domain.job import Followed, JobStatus
+from functions.domain.run import LastRun, Outcome, RunState
 from functions.usecases import graph as graph_usecase
 from functions.usecases.actions import cancel_job, execute_job, pause_job, resume_job
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.writing import ruled
 from tests.driver import SCHEDULER, Driver
-from tests.factories import NOW, make_run
-from tests.graphs import Graph
+from tests.factories import NOW, make_job, make_run
+from tests.graphs import DAY, Graph
 from tests.telling import image
 from tests.unit.test_approvals import approve, reject, waiting
 
@@ -166,7 +167,7 @@ def test_another_parent_of_which_nothing_comes_is_no_new_run_for_the_old_ends(jo
 
 
 def test_a_round_that_timed_out_takes_no_end_of_the_next_where_nothing_was_to_come() -> None:
-    """`c` takes both each hour; for an hour nothing came of `b`, whose own parent was paused. Then all is well."""
+    """`c` takes both each hour; for two nothing came of `b`: its own parent was paused. Then all is well again."""
     graph = Graph()
     hourly = {"type": "cron", "expression": "0 * * * *"}
     graph.job("root", schedule=hourly)
@@ -218,3 +219,24 @@ def test_a_run_by_hand_is_none_for_the_last_end_of_a_parent_that_is_over() -> No
     graph.run(600)
     assert graph.runs("first") == 1
     assert graph.runs("c") == 2, "by hand, and for its parent"
+
+
+def test_a_wait_that_may_end_sooner_is_told_also_to_those_whom_a_walk_has_passed() -> None:
+    """The walk for an end is under way when what the parent waits for is no more; its children looked before that."""
+    last = LastRun(slot_id=slot_id(NOW), attempt=1, outcome=Outcome.COMPLETED, fence=1, ended_at=NOW)
+    at_gate = make_run(state=RunState.WAITING, attempt=0, due_at=NOW + 2 * DAY, waits_for="approval")
+    slot = slot_id(NOW + 60)
+    waits = with_run(make_job(last_run=last, followed=Followed(ends=1, told=0)), slot, at_gate)
+    walk = telling(waits)
+    assert walk is not None
+    passed = replace(at_gate, waits_for=None, due_at=NOW + 90)
+    sooner, hints = in_its_graph(waits, with_run(waits, slot, passed), now=NOW + 90)
+    assert hints
+    again = decide_told(sooner, walk._replace(done=True), now=NOW + 90)
+    assert isinstance(again, Write)
+    assert again.reason == "TOLD_ANEW"
+    anew = telling(again.job)
+    assert anew is not None
+    told = decide_told(again.job, anew._replace(done=True), now=NOW + 91)
+    assert isinstance(told, Write)
+    assert told.job.followed == Followed(ends=1, told=1)
