@@ -456,12 +456,6 @@ GRAPH_MUTANTS: list[Mutant] = [
         by=DEADLINES,
     ),
     m(
-        "told before the pause",
-        "those who were looked at before the job was paused do not hear of it",
-        ("domain/following.py", "    return job.is_over, job.paused,", "    return job.is_over, False,"),
-        by=DEADLINES,
-    ),
-    m(
         "looks by the hour",
         "a job may wait for less than an hour, and looks at a parent that waits itself once an hour",
         ("domain/looks.py", "LOOK_EVERY), now + timeout)", "LOOK_EVERY), now + LOOK_EVERY)"),
