@@ -226,6 +226,10 @@ class RateLimits(Protocol):
         """
         ...
 
+    def create(self, caller: str, creations: int, *, now: float) -> None:
+        """Count jobs that a request may create. Raises RateLimitedError; then none is counted."""
+        ...
+
     def give_back(self, caller: str, *, creations: int) -> None:
         """Uncount jobs that were not created after all, best effort; never raises."""
         ...

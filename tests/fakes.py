@@ -626,7 +626,18 @@ class InMemoryRateLimits:
 
     def take(self, caller: str, kind: str, *, now: float, creations: int = 0) -> Allowance:
         at = microseconds(now)
-        wanted = {kind: 1} | ({"creation": creations} if creations else {})
+        arrivals = self._take(caller, {kind: 1} | ({"creation": creations} if creations else {}), at)
+        bucket, arrival = self.buckets[kind], arrivals[kind]
+        return Allowance(
+            limit=bucket.limit,
+            remaining=bucket.remaining(arrival, now=at),
+            reset_seconds=bucket.reset_seconds(arrival, now=at),
+        )
+
+    def create(self, caller: str, creations: int, *, now: float) -> None:
+        self._take(caller, {"creation": creations}, microseconds(now))
+
+    def _take(self, caller: str, wanted: dict[str, int], at: int) -> dict[str, int]:
         done: list[dict[str, int]] = []
 
         def apply() -> None:
@@ -645,12 +656,7 @@ class InMemoryRateLimits:
                 done.append(arrivals)
 
         self.faults.run("limits.take", apply)
-        bucket, arrival = self.buckets[kind], done[0][kind]
-        return Allowance(
-            limit=bucket.limit,
-            remaining=bucket.remaining(arrival, now=at),
-            reset_seconds=bucket.reset_seconds(arrival, now=at),
-        )
+        return done[0]
 
     def give_back(self, caller: str, *, creations: int) -> None:
         done: list[bool] = []

@@ -63,10 +63,17 @@ class DynamoDbRateLimits:
         self._seen: dict[str, Mapping[str, int]] = {}
 
     def take(self, caller: str, kind: str, *, now: float, creations: int = 0) -> Allowance:
-        at, mark = microseconds(now), new_write_id()
         wanted = [self._wanted(kind, 1)]
         if creations:
             wanted.append(self._wanted("creation", creations))
+        return self._take(caller, wanted, now=now)
+
+    def create(self, caller: str, creations: int, *, now: float) -> None:
+        self._take(caller, [self._wanted("creation", creations)], now=now)
+
+    def _take(self, caller: str, wanted: list[_Wanted], *, now: float) -> Allowance:
+        """Take all of them in one conditional write; returns what is left of the first."""
+        at, mark = microseconds(now), new_write_id()
         for one in wanted:
             _must_hold(one, 0, now=at)  # More than a full bucket holds.
         arrivals = self._seen.get(caller, {})

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from functions.domain.errors import FieldProblem, InvalidRequestError, PayloadTooLargeError
@@ -28,7 +29,8 @@ MAX_DEPTH = 100
 MAX_INTEGER_DIGITS = 4_300
 """CPython's own limit for reading integers (`sys.int_info.default_max_str_digits`)."""
 
-_LONG_INTEGER = re.compile(rf"\d{{{MAX_INTEGER_DIGITS + 1}}}")
+_LONG_INTEGER = re.compile(rf"(?<!\d)\d{{{MAX_INTEGER_DIGITS + 1}}}")
+"""Tried at the first digit of each number only, so that the search takes time linear in the size of the body."""
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -112,18 +114,12 @@ def _too_deep() -> InvalidRequestError:
 
 
 def _depth(value: Any) -> int:
-    deepest, waiting = 0, [(value, 1)]
-    while waiting:
-        node, level = waiting.pop()
-        if isinstance(node, dict):
-            children = node.values()
-        elif isinstance(node, list):
-            children = node  # type: ignore[assignment]  # both are iterated, nothing else
-        else:
-            continue
-        deepest = max(deepest, level)
-        waiting.extend((child, level + 1) for child in children)
-    return deepest
+    depth, level = 0, [value] if isinstance(value, (dict, list)) else []
+    while level:
+        depth += 1
+        children = chain.from_iterable(node.values() if isinstance(node, dict) else node for node in level if node)
+        level = [child for child in children if isinstance(child, (dict, list))]
+    return depth
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from functions.domain.ids import is_job_id
 from functions.domain.worker import is_worker_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from functions.domain.caller import Caller
     from functions.ports import Allowance
@@ -46,10 +46,22 @@ class _Range(NamedTuple):
 class Request:
     """Reads the event of an HTTP API (payload format 2.0) as far as it is asked to."""
 
-    __slots__ = ("_event", "_headers", "allowance", "caller", "creations", "not_created", "params")
+    __slots__ = (
+        "_event",
+        "_headers",
+        "_parsed",
+        "allowance",
+        "caller",
+        "count_creations",
+        "creations",
+        "not_created",
+        "params",
+    )
 
     caller: Caller
     """Who calls; only routes that need a token have it."""
+    count_creations: Callable[[int], None]
+    """Counts so many jobs for the caller's daily limit; raises RateLimitedError."""
 
     def __init__(self, event: Mapping[str, Any]) -> None:
         self._event = event
@@ -59,8 +71,9 @@ class Request:
         """What is left of the caller's limit, once it was taken from."""
         self.creations = 0
         """Jobs that were counted for the daily limit."""
+        self._parsed: list[Any] = []
         self.not_created = 0
-        """Those of them that were refused, though the answer as a whole is none."""
+        """Those of them that were refused or had been created before, though the request as a whole was not refused."""
 
     @property
     def id(self) -> str:
@@ -124,8 +137,19 @@ class Request:
         if not any(part.media in {*ACCEPTED, *others} and not part.refused for part in ranges):
             raise NotAcceptableError
 
+    def create(self, number: int) -> None:
+        """Count the jobs that this request may create, once its body has said how many. Raises RateLimitedError."""
+        self.count_creations(number)
+        self.creations = number
+
     def json(self, *types: str, limit: int = MAX_BODY_BYTES) -> Any:
-        """The body's value, `{}` without a body; raises what body.parse raises, or UnsupportedMediaTypeError."""
+        """The body's value, `{}` without a body, parsed once; raises what body.parse raises, or
+        UnsupportedMediaTypeError."""
+        if not self._parsed:
+            self._parsed.append(self._json(*types, limit=limit))
+        return self._parsed[0]
+
+    def _json(self, *types: str, limit: int) -> Any:
         body = self._event.get("body") or ""
         if not body:
             return {}

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from functions.api.request import Answer, Request
+    from functions.domain.caller import Caller
 
 
 WORKER = "/v1/workers/{workerId}"
@@ -35,8 +36,10 @@ class Route:
     """With parameters in braces: `/v1/jobs/{jobId}`."""
     access: Access
     answer: Callable[[Request], Answer]
-    creates: Callable[[Request], int] | int = 0
-    """Jobs one call may create, for the daily limit; where it depends on the request, a function of it."""
+    creates: int = 0
+    """Jobs that each call may create, counted with it. Where the body says how many, `Request.create` counts them."""
+    role: Callable[[Caller], None] | None = None
+    """Raises ForbiddenError for callers whose role is not enough, whatever they ask for: their body is not read."""
     any_accept: bool = False
     """Answers something else than JSON."""
     media: tuple[str, ...] = ()

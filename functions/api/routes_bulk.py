@@ -11,6 +11,7 @@ from functions.api.route import Access, Route
 from functions.api.schemas import BulkBody
 from functions.api.validation import validated
 from functions.api.views import bulk_text
+from functions.domain.caller import Caller
 from functions.domain.errors import GnomonError
 from functions.usecases.bulk import create_jobs
 
@@ -34,14 +35,15 @@ class BulkRoutes:
                 "/v1/jobs/bulk",
                 Access.WRITE,
                 self.create,
-                creates=lambda request: len(items(request)),
+                role=Caller.must_write,
             ),
         )
 
     def create(self, request: Request) -> Answer:
-        request.caller.must_write()
         request.query()
-        drafts = [self._draft(item) for item in items(request)]
+        items = items_of(request)
+        request.create(len(items))
+        drafts = [self._draft(item) for item in items]
         created = create_jobs(
             self.services,
             request.caller,
@@ -49,7 +51,7 @@ class BulkRoutes:
             check=self.drafts.check_new,
             key=request.idempotency_key(_body(request)),
         )
-        request.not_created = sum(map(_is_refused, created.results))
+        request.not_created = sum(not _may_be_new(one) for one in created.results)
         headers = {"Cache-Control": "private, no-cache"}
         if created.replayed:
             headers["Idempotency-Replayed"] = "true"
@@ -62,7 +64,7 @@ class BulkRoutes:
             return error
 
 
-def items(request: Request) -> list[Any]:
+def items_of(request: Request) -> list[Any]:
     """The items of the body; raises InvalidRequestError unless they are 1 to 100."""
     body = _body(request)
     validated(BulkBody, body)
@@ -74,9 +76,9 @@ def _body(request: Request) -> Any:
     return request.json(limit=MAX_BULK_BODY_BYTES)
 
 
-def _is_refused(one: Created | GnomonError) -> bool:
-    """Whether the item certainly made no job."""
-    return isinstance(one, GnomonError) and problem_of(one).status < 500
+def _may_be_new(one: Created | GnomonError) -> bool:
+    """Whether this request made the item's job, or may have."""
+    return problem_of(one).status >= 500 if isinstance(one, GnomonError) else not one.replayed
 
 
 def _result(one: Created | GnomonError, request_id: str) -> tuple[int, Job | dict[str, Any]]:

@@ -12,6 +12,7 @@ from functions.api.route import Access, Route
 from functions.api.schemas import DecisionBody, NoFields, RetryBody
 from functions.api.validation import shown, validated
 from functions.api.views import history_text, job_text, jobs_text
+from functions.domain.caller import Caller
 from functions.domain.job import JobStatus
 from functions.domain.run import Decision
 from functions.usecases import actions, approvals, history, jobs
@@ -30,7 +31,7 @@ class JobRoutes:
     def routes(self) -> tuple[Route, ...]:
         one = "/v1/jobs/{jobId}"
         return (
-            Route("createJob", "POST", "/v1/jobs", Access.WRITE, self.create, creates=1),
+            Route("createJob", "POST", "/v1/jobs", Access.WRITE, self.create, creates=1, role=Caller.must_write),
             Route("listJobs", "GET", "/v1/jobs", Access.READ, self.list),
             Route("getJob", "GET", one, Access.READ, self.get),
             Route("replaceJob", "PUT", one, Access.WRITE, self.replace),
@@ -47,7 +48,6 @@ class JobRoutes:
         )
 
     def create(self, request: Request) -> Answer:
-        request.caller.must_write()
         request.query()
         body = request.json()
         key = request.idempotency_key(body)
@@ -58,6 +58,7 @@ class JobRoutes:
         answer = _with_job(created.job, status=201)
         answer.headers["Location"] = f"/v1/jobs/{created.job.id}"
         if created.replayed:
+            request.not_created = request.creations
             answer.headers["Idempotency-Replayed"] = "true"
         return answer
 
@@ -95,6 +96,7 @@ class JobRoutes:
 
     def replace(self, request: Request) -> Answer:
         request.query()
+        self._must_write(request)
         change = self.drafts.replaced(request.json())
         return _with_job(
             jobs.change_job(self.services, request.caller, request.job_id, change=change, if_match=request.if_match)
@@ -102,10 +104,18 @@ class JobRoutes:
 
     def patch(self, request: Request) -> Answer:
         request.query()
+        self._must_write(request)
         change = self.drafts.patched(request.json(MERGE_PATCH_TYPE, JSON_TYPE))
         return _with_job(
             jobs.change_job(self.services, request.caller, request.job_id, change=change, if_match=request.if_match)
         )
+
+    def _must_write(self, request: Request) -> None:
+        """Refuse callers who change nothing at all before their body is read, as everybody who may not: 404 for what
+        they may not see, else 403."""
+        if not request.caller.writes:
+            jobs.read_job(self.services, request.caller, request.job_id)
+            request.caller.must_write()
 
     def delete(self, request: Request) -> Answer:
         request.query()

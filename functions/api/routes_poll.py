@@ -9,6 +9,7 @@ from functions.api.route import WORKER, Access, Route
 from functions.api.schemas_poll import PollBody
 from functions.api.validation import shown, validated
 from functions.api.views_work import claimed_text
+from functions.domain.caller import Caller
 from functions.domain.errors import InvalidFieldError
 from functions.domain.ids import new_write_id
 from functions.usecases import claiming
@@ -24,10 +25,9 @@ class PollRoutes:
         self.polls = polls
 
     def routes(self) -> tuple[Route, ...]:
-        return (Route("pollWorker", "POST", f"{WORKER}/poll", Access.WORK, self.poll),)
+        return (Route("pollWorker", "POST", f"{WORKER}/poll", Access.WORK, self.poll, role=Caller.must_write),)
 
     def poll(self, request: Request) -> Answer:
-        request.caller.must_write()
         request.query()
         body = validated(PollBody, request.json())
         worker_id = request.worker_id

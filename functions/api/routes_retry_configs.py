@@ -28,8 +28,8 @@ class RetryConfigRoutes:
         return (
             Route("listRetryConfigs", "GET", RETRY_CONFIGS.removesuffix("/"), Access.READ, self.list),
             Route("getRetryConfig", "GET", one, Access.READ, self.get),
-            Route("putRetryConfig", "PUT", one, Access.WRITE, self.put),
-            Route("deleteRetryConfig", "DELETE", one, Access.WRITE, self.delete),
+            Route("putRetryConfig", "PUT", one, Access.WRITE, self.put, role=retry_configs.must_administer),
+            Route("deleteRetryConfig", "DELETE", one, Access.WRITE, self.delete, role=retry_configs.must_administer),
         )
 
     def list(self, request: Request) -> Answer:
@@ -43,7 +43,6 @@ class RetryConfigRoutes:
         return Answer(200, compact(retry_config_view(config)))
 
     def put(self, request: Request) -> Answer:
-        retry_configs.must_administer(request.caller)
         request.query()
         job_type, document = _job_type(request), request.json()
         validated(TypeConfigBody, document)
@@ -51,7 +50,6 @@ class RetryConfigRoutes:
         return Answer(200, compact(retry_config_view(config)))
 
     def delete(self, request: Request) -> Answer:
-        retry_configs.must_administer(request.caller)
         request.query()
         retry_configs.delete_config(self.services, request.caller, _job_type(request))
         return Answer(204)

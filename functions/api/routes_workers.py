@@ -11,6 +11,7 @@ from functions.api.schemas import NoFields
 from functions.api.schemas_work import HeartbeatBody, WorkerBody
 from functions.api.validation import validated
 from functions.api.views_work import heartbeat_text, worker_text, workers_text
+from functions.domain.caller import Caller
 from functions.usecases import workers
 
 if TYPE_CHECKING:
@@ -23,15 +24,14 @@ class WorkerRoutes:
 
     def routes(self) -> tuple[Route, ...]:
         return (
-            Route("registerWorker", "POST", "/v1/workers", Access.WRITE, self.register),
+            Route("registerWorker", "POST", "/v1/workers", Access.WRITE, self.register, role=Caller.must_write),
             Route("listWorkers", "GET", "/v1/workers", Access.READ, self.list),
             Route("getWorker", "GET", WORKER, Access.READ, self.get),
-            Route("heartbeat", "POST", f"{WORKER}/heartbeat", Access.WORK, self.heartbeat),
+            Route("heartbeat", "POST", f"{WORKER}/heartbeat", Access.WORK, self.heartbeat, role=Caller.must_write),
             Route("drainWorker", "POST", f"{WORKER}/drain", Access.WORK, self.drain),
         )
 
     def register(self, request: Request) -> Answer:
-        request.caller.must_write()
         request.query()
         body = validated(WorkerBody, request.json())
         worker = workers.register_worker(
@@ -59,7 +59,6 @@ class WorkerRoutes:
         return Answer(200, worker_text(worker, self.services.clock.now()))
 
     def heartbeat(self, request: Request) -> Answer:
-        request.caller.must_write()
         request.query()
         body = validated(HeartbeatBody, request.json())
         held = tuple((each.id, each.fence) for each in body.executions)

@@ -13,6 +13,7 @@ from functions.api.schemas import NoFields
 from functions.api.validation import shown, validated
 from functions.api.views_workflows import workflow_text, workflows_text
 from functions.api.workflow_body import body_of, draft_of
+from functions.domain.caller import Caller
 from functions.domain.errors import NotFoundError
 from functions.domain.ids import is_job_id
 from functions.usecases.workflow_actions import cancel_workflow, retry_workflow
@@ -42,7 +43,7 @@ class WorkflowRoutes:
                 every,
                 Access.WRITE,
                 self.create,
-                creates=lambda request: len(body_of(request)["jobs"]),
+                role=Caller.must_write,
             ),
             Route("listWorkflows", "GET", every, Access.READ, self.list),
             Route("getWorkflow", "GET", one, Access.READ, self.get, media=(MERMAID_TYPE, "text/*")),
@@ -51,9 +52,9 @@ class WorkflowRoutes:
         )
 
     def create(self, request: Request) -> Answer:
-        request.caller.must_write()
         request.query()
         body = body_of(request)
+        request.create(len(body["jobs"]))
         created = create_workflow(
             self.services,
             request.caller,
@@ -64,6 +65,7 @@ class WorkflowRoutes:
         answer = self._answer(created.seen, status=201)
         answer.headers["Location"] = f"/v1/workflows/{created.seen.workflow.id}"
         if created.replayed:
+            request.not_created = request.creations
             answer.headers["Idempotency-Replayed"] = "true"
         return answer
 

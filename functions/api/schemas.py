@@ -6,9 +6,9 @@ the caller's own document.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, FailFast, Field, StringConstraints
 
-from functions.api.strict import Strict, absent
+from functions.api.strict import Strict, absent, at_most
 from functions.domain.dependence import MAX_PARENTS, UPSTREAM_TIMEOUT
 from functions.domain.expression import CHARACTERS
 from functions.domain.ids import JOB_ID_PATTERN
@@ -21,6 +21,7 @@ MAX_INTERVAL_SECONDS = 31_536_000
 YEAR_SECONDS = 31_536_000
 MAX_GATE_SECONDS = 2_592_000
 """30 days."""
+MAX_HEADERS = 30
 
 
 Instant = Annotated[
@@ -83,7 +84,9 @@ class HttpTarget(Strict):
     type: Literal["http"]
     url: Annotated[str, StringConstraints(min_length=1, max_length=2_048)]
     method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"] = "POST"
-    headers: Annotated[dict[HeaderName, HeaderText | SecretHeader], Field(max_length=30)] = Field(default={})
+    headers: Annotated[
+        dict[HeaderName, HeaderText | SecretHeader], Field(max_length=MAX_HEADERS), at_most(MAX_HEADERS)
+    ] = Field(default={})
 
 
 class LambdaTarget(Strict):
@@ -187,7 +190,7 @@ class JobBody(Strict):
     schedule: Schedule = absent(
         description="When it runs. A job with dependsOn has none, or one of type once as the earliest start."
     )
-    depends_on: list[DependencyBody] = absent(
+    depends_on: Annotated[list[DependencyBody], FailFast()] = absent(
         min_length=1,
         max_length=MAX_PARENTS,
         description="The job runs when those have: for each run of one, or for the latest runs of several.",

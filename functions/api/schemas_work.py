@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
+from pydantic import FailFast, Field, StringConstraints
 
 from functions.api.schemas import ErrorCode
 from functions.api.schemas_poll import Queues
@@ -37,7 +37,7 @@ class HeldExecution(Strict):
 class HeartbeatBody(Strict):
     """What `POST /v1/workers/{workerId}/heartbeat` takes: what the worker holds."""
 
-    executions: Annotated[list[HeldExecution], Field(max_length=MAX_HELD)] = Field(default=[])
+    executions: Annotated[list[HeldExecution], Field(max_length=MAX_HELD), FailFast()] = Field(default=[])
 
 
 class _ReportBody(Strict):

@@ -12,11 +12,12 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from functions.api.problems import MethodNotAllowedError, problem_body, problem_headers, problem_of
 from functions.api.request import Answer, Request
 from functions.api.route import Access, Route, one_segment
-from functions.domain.errors import GnomonError, NotFoundError, UnavailableError
+from functions.domain.errors import ForbiddenError, GnomonError, NotFoundError, UnavailableError
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRouteError
 
+    from functions.domain.caller import Caller
     from functions.ports import Clock, RateLimits
 
 logger = logging.getLogger(__name__)
@@ -66,12 +67,7 @@ class App:
             request = self._request
             request.params = params
             if route.access is not Access.PUBLIC:
-                request.caller = request.authenticated()
-                creates = route.creates(request) if callable(route.creates) else route.creates
-                request.allowance = self._limits.take(
-                    request.caller.id, route.access.value, now=self._clock.now(), creations=creates
-                )
-                request.creations = creates
+                self._admit(request, route)
             try:
                 if not route.any_accept:
                     request.must_accept_json(*route.media)
@@ -85,8 +81,22 @@ class App:
 
         return serve
 
+    def _admit(self, request: Request, route: Route) -> None:
+        """Authenticate, check the role, take one token of the caller's limit; nothing of the body is read before.
+
+        A caller whose role is not enough uses a token, too. Raises UnauthorizedError, RateLimitedError, ForbiddenError.
+        """
+        request.caller = caller = request.authenticated()
+        refusal = _refusal(route, caller)
+        creates = route.creates if refusal is None else 0
+        request.allowance = self._limits.take(caller.id, route.access.value, now=self._clock.now(), creations=creates)
+        request.creations = creates
+        if refusal is not None:
+            raise refusal
+        request.count_creations = lambda number: self._limits.create(caller.id, number, now=self._clock.now())
+
     def _give_back(self, request: Request, creations: int) -> None:
-        """What was refused is no creation."""
+        """What was refused, or was there before, is no creation."""
         if creations:
             self._limits.give_back(request.caller.id, creations=creations)
 
@@ -120,6 +130,15 @@ class App:
         headers.update(answer.headers)
         content_type = None if answer.body is None else answer.content_type
         return Response(answer.status, content_type, answer.body or "", headers)
+
+
+def _refusal(route: Route, caller: Caller) -> ForbiddenError | None:
+    try:
+        if route.role is not None:
+            route.role(caller)
+    except ForbiddenError as error:
+        return error
+    return None
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from functions.api.strict import MAX_PROBLEMS
 from functions.domain.errors import FieldProblem, InvalidRequestError
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _SHOWN = 64
-_MAX_DETAILS = 20
 _TAGGED = ("schedule", "target")
 """Fields that are one of several models: pydantic puts the model's tag into the path, where the JSON has none."""
 _HEADER = 'takes visible ASCII text of at most 4096 characters, or {"secretArn": "…"}'
@@ -55,9 +55,9 @@ def validated(model: type[Model], body: Any) -> Model:
     except ValidationError as error:
         problems: dict[str, FieldProblem] = {}
         for finding in error.errors(include_url=False):
-            problem = _problem(finding)
-            problems.setdefault(problem.field, problem)
-        raise InvalidRequestError(tuple(problems.values())[:_MAX_DETAILS]) from None
+            for problem in _problems(finding):
+                problems.setdefault(problem.field, problem)
+        raise InvalidRequestError(tuple(problems.values())[:MAX_PROBLEMS]) from None
 
 
 def shown(value: Any) -> str:
@@ -66,11 +66,25 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-def _problem(finding: ErrorDetails) -> FieldProblem:
+def _problems(finding: ErrorDetails) -> list[FieldProblem]:
+    if finding["type"] != "too_many_unknown":
+        return [_problem(finding, _path(finding["loc"]))]
+    path = _path(finding["loc"])
+    return [
+        FieldProblem(".".join([*path, name[:_SHOWN]]), _MESSAGES["extra_forbidden"]("", {}))
+        for name in finding["ctx"]["unknown"]
+    ]
+
+
+def _path(loc: tuple[int | str, ...]) -> list[str]:
     # A field's name is the caller's text, too: it is cut as values are.
-    path = [str(part)[:_SHOWN] for part in finding["loc"] if part != "[key]"]
+    path = [str(part)[:_SHOWN] for part in loc if part != "[key]"]
     if len(path) > 1 and path[0] in _TAGGED:
         del path[1]
+    return path
+
+
+def _problem(finding: ErrorDetails, path: list[str]) -> FieldProblem:
     if path[:2] == ["target", "headers"]:
         return FieldProblem(".".join(path[:3]), _HEADER if len(path) > 2 else "takes an object of at most 30 headers")
     message = _MESSAGES.get(finding["type"])

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from functions.api.body import MAX_BULK_BODY_BYTES, invalid
 from functions.api.schemas import MAX_NAME_LENGTH, Name
-from functions.api.strict import Strict
+from functions.api.strict import Strict, at_most
 from functions.api.validation import shown, validated
 from functions.domain.errors import FieldProblem, InvalidRequestError
 from functions.domain.instants import rfc3339
@@ -38,6 +38,7 @@ class WorkflowBody(Strict):
             description="Each as `POST /v1/jobs` takes it; `name` may be left out, and `schedule`, for one that runs "
             "at once or when those in its `dependsOn` have.",
         ),
+        at_most(MAX_JOBS),
     ]
 
 

@@ -46,9 +46,14 @@ class Caller:
         if not self.reads_all:
             raise ForbiddenError(f"{what} are of all owners; your role reads its own only.")
 
+    @property
+    def writes(self) -> bool:
+        """Whether this caller may change anything at all."""
+        return bool(self.roles & {Role.ADMIN, Role.SCHEDULER})
+
     def must_write(self) -> None:
         """Raises ForbiddenError for callers that change nothing at all."""
-        if not self.roles & {Role.ADMIN, Role.SCHEDULER}:
+        if not self.writes:
             raise ForbiddenError("Your role reads only; changing jobs takes the group scheduler or admin.")
 
     def must_administer(self, what: str) -> None:

@@ -216,3 +216,17 @@ def adapter(aws: Aws, *, writes_per_minute: int = 100) -> DynamoDbRateLimits:
         work_per_minute=6000,
         creations_per_day=1000,
     )
+
+
+def test_creations_counted_apart_come_from_the_same_bucket_and_count_as_no_request(make_limits, faults):
+    limits = make_limits()
+    limits.take("alice", "write", now=NOW, creations=3)
+    faults.inject(lose_answer=1)
+    limits.create("alice", 6, now=NOW)
+
+    with pytest.raises(RateLimitedError) as refused:
+        limits.create("alice", 2, now=NOW)
+
+    assert (refused.value.limit, refused.value.retry_after) == (10, 8_640)
+    limits.create("alice", 1, now=NOW)
+    assert limits.take("alice", "write", now=NOW).remaining == 1

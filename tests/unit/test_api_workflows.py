@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.api_client import Api, machine, make_body, user
 from tests.factories import JOB_ID, NOW, new_id
+from tests.fakes import InMemoryRateLimits
 from tests.workflows import NEVER, PATH, TARGET, Played, diamond, job, workflow
 
 KEY = {"idempotency-key": "k1"}
@@ -196,16 +197,9 @@ def test_without_a_key_each_request_makes_a_workflow() -> None:
 
 
 def test_each_job_counts_as_one_that_was_created() -> None:
-    taken: list[int] = []
-
-    class Limits:
-        def take(self, caller: str, kind: str, *, now: float, creations: int = 0) -> Any:
-            taken.append(creations)
-            return api.world.limits.take(caller, kind, now=now, creations=creations)
-
-    api = Api(limits=Limits())
-    api.post(PATH, diamond())
-    assert taken == [4]
+    api = Api(limits=InMemoryRateLimits(creations_per_day=4))
+    assert api.post(PATH, diamond()).status == 201
+    assert api.post(PATH, diamond()).status == 429
 
 
 def test_who_may_do_what() -> None:
