@@ -46,8 +46,20 @@ def test_the_gateway_throttles_and_logs(template: Template) -> None:
     }
     assert stage["AccessLogSettings"]["DestinationArn"] == "HttpApi/AccessLog.Arn"
     logged = json.loads(stage["AccessLogSettings"]["Format"])
-    assert {"requestId", "route", "status", "caller"} <= logged.keys()
+    assert {"requestId", "route", "status", "ip"} <= logged.keys()
     assert not any("header" in value.lower() for value in logged.values()), "tokens are never logged"
+
+
+def test_the_access_log_says_who_did_what(template: Template) -> None:
+    """`routeKey` is the same for every method under /v1, so it does not tell a DELETE from a GET."""
+    (stage,) = template.of_type("AWS::ApiGatewayV2::Stage").values()
+    logged = json.loads(stage["AccessLogSettings"]["Format"])
+
+    assert logged["method"] == "$context.httpMethod"
+    assert logged["path"] == "$context.path"
+    assert logged["caller"] == "$context.authorizer.claims.sub"
+    assert logged["client"] == "$context.authorizer.claims.client_id"
+    assert logged["userAgent"] == "$context.identity.userAgent"
 
 
 def test_no_other_origin_is_let_in(template: Template) -> None:
