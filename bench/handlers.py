@@ -58,6 +58,7 @@ def settings_environment() -> dict[str, str]:
         "UNREADABLE_QUEUE_URL": queue["url"],
         "EVENT_BUS": "events",
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": []}),
+        "MACHINE_TEAMS": "[]",
         "CALLER_LIMITS": json.dumps(
             {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}
         ),

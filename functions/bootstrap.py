@@ -183,6 +183,7 @@ def api() -> Handler:
         rules=settings.target_rules,
         check_address=AddressGuard(settings.target_rules).check,
         is_throttled=is_throttled,
+        machine_teams=dict(settings.machine_teams),
         stage=settings.stage,
         version=settings.version,
     )
@@ -216,7 +217,9 @@ def poll() -> Handler:
         **_ports(settings, retention_days=settings.retention_days),
         workers=DynamoDbWorkers(_client("dynamodb"), settings.coordination_table),
     )
-    return create_poll_app(polls, limits=_limits(settings), is_throttled=is_throttled)
+    return create_poll_app(
+        polls, limits=_limits(settings), is_throttled=is_throttled, machine_teams=dict(settings.machine_teams)
+    )
 
 
 def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:

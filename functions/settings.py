@@ -107,6 +107,8 @@ class ApiSettings(_Settings):
     state_machine: str
     target_rules: TargetRules
     caller_limits: CallerLimits
+    machine_teams: tuple[tuple[str, str], ...]
+    """Client ids of machines, each with the team it acts for."""
 
 
 class PollSettings(_Settings):
@@ -120,6 +122,8 @@ class PollSettings(_Settings):
     scheduler_role_arn: str
     retry_defaults: RetryDefaults
     caller_limits: CallerLimits
+    machine_teams: tuple[tuple[str, str], ...]
+    """Client ids of machines, each with the team it acts for."""
 
 
 class StepsSettings(_Settings):

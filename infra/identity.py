@@ -1,4 +1,4 @@
-"""Who may call the API: a user pool with three groups, people's client, and a client for machines."""
+"""Who may call the API: a user pool with three groups, people's client, and a client for each machine."""
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cognito as cognito
@@ -16,7 +16,10 @@ SCOPES = {
     "read": "Read all jobs",
     "write": "Create, change and delete own jobs",
     "admin": "Everything",
+    "report": "Report by callback token on attempts",
 }
+ROLE_SCOPES = {"reader": "read", "scheduler": "write", "admin": "admin", "reporter": "report"}
+"""A machine's one scope, by its role: a token requested without a scope gets all scopes of its client (Cognito)."""
 RESOURCE_SERVER = "gnomon"
 
 
@@ -75,16 +78,26 @@ class Identity(Construct):
             for name, description in SCOPES.items()
         ]
         server = self.pool.add_resource_server("Api", identifier=RESOURCE_SERVER, scopes=scopes)
-        self.machine_client = self.pool.add_client(
-            "MachineClient",
-            generate_secret=True,
-            o_auth=cognito.OAuthSettings(
-                flows=cognito.OAuthFlows(client_credentials=True),
-                scopes=[cognito.OAuthScope.resource_server(server, each) for each in scopes],
-            ),
-            prevent_user_existence_errors=True,
-            access_token_validity=Duration.hours(1),
-        )
+        by_name = {each.scope_name: cognito.OAuthScope.resource_server(server, each) for each in scopes}
+        self.machine_clients = {
+            machine.name: self.pool.add_client(
+                f"Machine-{machine.name}",
+                user_pool_client_name=f"gnomon-{stage.name}-{machine.name}",
+                generate_secret=True,
+                o_auth=cognito.OAuthSettings(
+                    flows=cognito.OAuthFlows(client_credentials=True), scopes=[by_name[ROLE_SCOPES[machine.role]]]
+                ),
+                prevent_user_existence_errors=True,
+                access_token_validity=Duration.hours(1),
+            )
+            for machine in stage.machine_clients
+        }
+        self.machine_teams = {
+            self.machine_clients[machine.name].user_pool_client_id: machine.team
+            for machine in stage.machine_clients
+            if machine.team is not None
+        }
+        """Client ids of the machines that act for a team, and its name."""
         # Client credentials are exchanged at the pool's domain. Prefixes are unique in a region, hence the account.
         self.domain = self.pool.add_domain(
             "Domain",

@@ -63,8 +63,8 @@ class GnomonStack(Stack):
             poll_function=self.functions.poll.function,
             issuer=self.identity.issuer,
             client_ids=[
-                self.identity.user_client.user_pool_client_id,
-                self.identity.machine_client.user_pool_client_id,
+                client.user_pool_client_id
+                for client in (self.identity.user_client, *self.identity.machine_clients.values())
             ],
         )
 
@@ -128,6 +128,7 @@ class GnomonStack(Stack):
             "unreadable_queue_url": self.queues.unreadable.queue_url,
             "target_rules": {name: list(value) for name, value in dataclasses.asdict(stage.target_rules).items()},
             "caller_limits": dataclasses.asdict(stage.caller_limits),
+            "machine_teams": [[client, team] for client, team in self.identity.machine_teams.items()],
         }
 
     def _permit(self, stage: Stage, grants: Mapping[str, Sequence[Grant]]) -> None:
@@ -213,7 +214,10 @@ class GnomonStack(Stack):
             "ApiUrl": self.http_api.api.api_endpoint,
             "UserPoolId": self.identity.pool.user_pool_id,
             "UserClientId": self.identity.user_client.user_pool_client_id,
-            "MachineClientId": self.identity.machine_client.user_pool_client_id,
+            "MachineClientId": next((each.user_pool_client_id for each in self.identity.machine_clients.values()), "-"),
+            "MachineClientIds": self.to_json_string(
+                {name: client.user_pool_client_id for name, client in self.identity.machine_clients.items()}
+            ),
             "JobsTable": storage.jobs.table_name,
             "ExecutionsTable": storage.executions.table_name,
             "IdempotencyTable": storage.idempotency.table_name,

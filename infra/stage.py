@@ -37,6 +37,18 @@ class RunConcurrency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MachineClient:
+    """A program that calls the API with credentials of its own: one Cognito client, priced by the month."""
+
+    name: str
+    """Lower-case letters, digits and `-`; unique in the stage. Part of the client's name and of an output's."""
+    role: Literal["reader", "scheduler", "admin", "reporter"]
+    """`reporter` may do nothing but report by callback token on the attempts it was handed."""
+    team: str | None = None
+    """Owner of what it creates, with `team-` before it, as for people; None: the client itself is the owner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     name: str
     removal_policy: Literal["DESTROY", "RETAIN"]
@@ -52,6 +64,8 @@ class Stage:
     cli_credentials: bool
     """Deploy with the credentials of the caller instead of the roles that `cdk bootstrap` made."""
     multi_factor: Literal["OPTIONAL", "REQUIRED"]
+    machine_clients: tuple[MachineClient, ...] = ()
+    """Each has its own secret, limits and audit name, and can be revoked alone: name one for each program."""
     alarm_topic: bool
     """Alarms notify an SNS topic of the stack."""
     gateway_rate: int
@@ -96,6 +110,14 @@ LOCAL = Stage(
     cli_credentials=True,
     action_aliases=(("sqs:SendMessage", "sqs:SendMessageBatch"),),
     multi_factor="OPTIONAL",
+    machine_clients=(
+        MachineClient(name="scheduler", role="scheduler"),
+        MachineClient(name="reader", role="reader"),
+        MachineClient(name="admin", role="admin"),
+        MachineClient(name="reporter", role="reporter"),
+        MachineClient(name="billing", role="scheduler", team="billing"),
+        MachineClient(name="reports", role="scheduler", team="reports"),
+    ),
     alarm_topic=False,
     gateway_rate=10_000,
     gateway_burst=5_000,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - each by its name
     services: Services,
     *,
     limits: RateLimits,
@@ -39,11 +39,13 @@ def create_app(
     version: str,
     probes: Mapping[str, Probe] | None = None,
     is_throttled: Callable[[Exception], bool] = lambda _: False,
+    machine_teams: Mapping[str, str] | None = None,
 ) -> Handler:
     """The function that answers events of an HTTP API (payload format 2.0).
 
     `check_address` raises InvalidFieldError for URLs that do not lead to public addresses. `probes` are what health
     asks; by default a read of each table. `is_throttled` tells faults of the platform that pass by themselves: 503.
+    `machine_teams`: client ids of machines that act for a team, and its name.
     """
     drafts = DraftReader(rules=rules, check_address=check_address, clock=services.clock)
     if probes is None:
@@ -52,7 +54,7 @@ def create_app(
             "history": lambda: services.history.get(_NOBODY, "0000000000", 1),
         }
     health = HealthRoutes(stage, version, services.clock, probes)
-    return App(_routes(services, drafts, health), services.clock, limits, is_throttled).answer
+    return App(_routes(services, drafts, health), services.clock, limits, is_throttled, machine_teams).answer
 
 
 def routes_without_services() -> tuple[Route, ...]:

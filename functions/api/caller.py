@@ -12,13 +12,19 @@ if TYPE_CHECKING:
 
 TEAM_PREFIX = "team-"
 _GROUP_ROLES = {"admin": Role.ADMIN, "scheduler": Role.SCHEDULER, "viewer": Role.VIEWER}
-_SCOPE_ROLES = {"gnomon/read": Role.READER, "gnomon/write": Role.SCHEDULER, "gnomon/admin": Role.ADMIN}
+_SCOPE_ROLES = {
+    "gnomon/read": Role.READER,
+    "gnomon/write": Role.SCHEDULER,
+    "gnomon/admin": Role.ADMIN,
+    "gnomon/report": Role.REPORTER,
+}
 
 
-def caller_of(claims: Mapping[str, Any] | None) -> Caller:
+def caller_of(claims: Mapping[str, Any] | None, machine_teams: Mapping[str, str] | None = None) -> Caller:
     """The caller these claims name; raises UnauthorizedError for anything but an access token.
 
     A machine is told from a user by what only users' tokens have: a `username`. A user's scopes give no role.
+    `machine_teams`: client ids of machines that act for a team, and its name.
     """
     if claims is None or claims.get("token_use") != "access":
         raise UnauthorizedError
@@ -28,7 +34,9 @@ def caller_of(claims: Mapping[str, Any] | None) -> Caller:
     groups = _groups(claims.get("cognito:groups"))
     if not groups and "username" not in claims and subject == claims.get("client_id"):
         scopes = str(claims.get("scope", "")).split()
-        return Caller(id=subject, owner=subject, roles=_roles(scopes, _SCOPE_ROLES), names=frozenset({subject}))
+        team = (machine_teams or {}).get(subject)
+        owner = subject if team is None else f"{TEAM_PREFIX}{team}"
+        return Caller(id=subject, owner=owner, roles=_roles(scopes, _SCOPE_ROLES), names=frozenset({subject}))
     teams = sorted(group for group in groups if group.startswith(TEAM_PREFIX) and group != TEAM_PREFIX)
     return Caller(
         id=subject,

@@ -41,7 +41,7 @@ _SOURCES = {
     "listJobHistory": ("executionId", "$response.body#/data/0/id"),
 }
 """Whose answer has the id that other operations take, and where."""
-_ALWAYS = (400, 401, 405, 406, 429, 500, 503)
+_ALWAYS = (400, 401, 403, 405, 406, 429, 500, 503)
 _ALWAYS_PUBLIC = (400, 405, 406, 500)
 _BY_GATEWAY = (401, 413, 429, 500, 503)
 _DESCRIPTIONS = {

@@ -8,14 +8,18 @@ from functions.api.routes_poll import PollRoutes
 from functions.api.serving import App, Handler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from functions.ports import RateLimits
     from functions.usecases.services import Polls
 
 
 def create_poll_app(
-    polls: Polls, *, limits: RateLimits, is_throttled: Callable[[Exception], bool] = lambda _: False
+    polls: Polls,
+    *,
+    limits: RateLimits,
+    is_throttled: Callable[[Exception], bool] = lambda _: False,
+    machine_teams: Mapping[str, str] | None = None,
 ) -> Handler:
     """The function that answers polls and nothing else."""
-    return App(PollRoutes(polls).routes(), polls.clock, limits, is_throttled).answer
+    return App(PollRoutes(polls).routes(), polls.clock, limits, is_throttled, machine_teams).answer

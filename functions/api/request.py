@@ -49,6 +49,7 @@ class Request:
     __slots__ = (
         "_event",
         "_headers",
+        "_machine_teams",
         "_parsed",
         "allowance",
         "caller",
@@ -63,8 +64,9 @@ class Request:
     count_creations: Callable[[int], None]
     """Counts so many jobs for the caller's daily limit; raises RateLimitedError."""
 
-    def __init__(self, event: Mapping[str, Any]) -> None:
+    def __init__(self, event: Mapping[str, Any], *, machine_teams: Mapping[str, str] | None = None) -> None:
         self._event = event
+        self._machine_teams = machine_teams
         self._headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
         self.params: Mapping[str, str] = {}
         self.allowance: Allowance | None = None
@@ -89,7 +91,7 @@ class Request:
     def authenticated(self) -> Caller:
         """The caller its token names; raises UnauthorizedError."""
         authorizer = self._event["requestContext"].get("authorizer") or {}
-        return caller_of((authorizer.get("jwt") or {}).get("claims"))
+        return caller_of((authorizer.get("jwt") or {}).get("claims"), self._machine_teams)
 
     @property
     def job_id(self) -> str:

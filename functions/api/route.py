@@ -40,6 +40,8 @@ class Route:
     """Jobs that each call may create, counted with it. Where the body says how many, `Request.create` counts them."""
     role: Callable[[Caller], None] | None = None
     """Raises ForbiddenError for callers whose role is not enough, whatever they ask for: their body is not read."""
+    for_reporters: bool = False
+    """Open to callers that only report by callback token."""
     any_accept: bool = False
     """Answers something else than JSON."""
     media: tuple[str, ...] = ()

@@ -30,9 +30,9 @@ class ReportRoutes:
     def routes(self) -> tuple[Route, ...]:
         one = "/v1/executions/{executionId}"
         return (
-            Route("reportProgress", "POST", f"{one}/progress", Access.WORK, self.progress),
-            Route("completeExecution", "POST", f"{one}/complete", Access.WORK, self.complete),
-            Route("failExecution", "POST", f"{one}/fail", Access.WORK, self.fail),
+            Route("reportProgress", "POST", f"{one}/progress", Access.WORK, self.progress, for_reporters=True),
+            Route("completeExecution", "POST", f"{one}/complete", Access.WORK, self.complete, for_reporters=True),
+            Route("failExecution", "POST", f"{one}/fail", Access.WORK, self.fail, for_reporters=True),
         )
 
     def progress(self, request: Request) -> Answer:

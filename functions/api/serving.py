@@ -43,11 +43,14 @@ class App:
         clock: Clock,
         limits: RateLimits,
         is_throttled: Callable[[Exception], bool],
+        machine_teams: Mapping[str, str] | None = None,
     ) -> None:
+        """`machine_teams`: client ids of machines that act for a team, and its name."""
         self._routes = routes
         self._clock = clock
         self._limits = limits
         self._is_throttled = is_throttled
+        self._machine_teams = machine_teams
         self._resolver = APIGatewayHttpResolver(debug=False)
         for route in routes:
             rule = re.sub(r"\{(\w+)\}", r"<\1>", route.path)
@@ -56,7 +59,7 @@ class App:
         self._resolver.exception_handler([GnomonError, Exception])(self._refused)
 
     def answer(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:
-        self._resolver.context["request"] = Request(event)
+        self._resolver.context["request"] = Request(event, machine_teams=self._machine_teams)
         path = event["rawPath"]
         if (one := one_segment(path)) != path:
             event = {**event, "rawPath": one}
@@ -133,6 +136,10 @@ class App:
 
 
 def _refusal(route: Route, caller: Caller) -> ForbiddenError | None:
+    if caller.only_reports and not route.for_reporters:
+        return ForbiddenError(
+            "Your scope gnomon/report only reports on attempts: progress, complete and fail, by token."
+        )
     try:
         if route.role is not None:
             route.role(caller)

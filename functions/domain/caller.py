@@ -17,6 +17,8 @@ class Role(enum.StrEnum):
     """Reads everything, changes nothing (a machine client with `gnomon/read`)."""
     VIEWER = "viewer"
     """Reads its own."""
+    REPORTER = "reporter"
+    """Reports on attempts by callback token, and does nothing else (a machine client with `gnomon/report`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,11 @@ class Caller:
         """Raises ForbiddenError for callers that see their own only; `what` names what is of all owners."""
         if not self.reads_all:
             raise ForbiddenError(f"{what} are of all owners; your role reads its own only.")
+
+    @property
+    def only_reports(self) -> bool:
+        """Whether this caller may do nothing but report by callback token."""
+        return self.roles == {Role.REPORTER}
 
     @property
     def writes(self) -> bool:

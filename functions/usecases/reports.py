@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from functions.domain.caller import Caller
 from functions.domain.claims import Holder, is_same_report, is_too_late, report_mark, running
-from functions.domain.errors import ConflictError, NotFoundError
+from functions.domain.errors import ConflictError, ForbiddenError, NotFoundError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import ExecutionKey, parse_execution_id
 from functions.domain.job import Job
@@ -75,6 +75,10 @@ def _find(services: Services, caller: Caller, execution: str, holder: Holder) ->
 def _must_report(caller: Caller, job: Job, execution: str, holder: Holder) -> None:
     """A worker's report takes the right to change the job. A token is its bearer's right to report on one attempt,
     whoever owns the job, so that the target may have credentials of its own."""
+    if caller.only_reports:
+        if holder.token is None:
+            raise ForbiddenError("Your scope gnomon/report takes the callback token of the attempt, and no workerId.")
+        return
     try:
         caller.must_read(job.owner)
     except NotFoundError:

@@ -17,7 +17,7 @@ from functions.adapters import dynamodb_items
 from functions.domain import dispatch, ending, execution, job, upstream, visit
 from functions.domain.retry import BackoffStrategy, RetryPolicy
 from infra import outputs
-from infra.stage import STAGES, Stage
+from infra.stage import STAGES, MachineClient, Stage
 from tests.api_client import Api
 from tests.flows import FLOWS
 from tests.infra.synthesized import synthesized
@@ -93,6 +93,10 @@ def _shown(value: Any) -> str:
             return "yes" if value else "no"
         case settings.TargetRules():
             return "; ".join(", ".join(part) for part in (value.name_prefixes, value.unguarded_origins) if part)
+        case (MachineClient(), *_):
+            return ", ".join(
+                f"{each.name} ({each.role if each.team is None else f'{each.role} of {each.team}'})" for each in value
+            )
         case tuple():
             return ", ".join("=".join(pair) for pair in value)
     if not dataclasses.is_dataclass(value):

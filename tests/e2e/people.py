@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 from typing import Any
 
@@ -39,15 +40,23 @@ class People:
         """Access token of a new user in these groups."""
         return str(self.tokens(*groups)["AccessToken"])
 
-    def machine(self, *scopes: str) -> str:
-        """Access token of the machine client, by client credentials at the pool's token endpoint."""
-        client_id = self._stack.outputs["MachineClientId"]
+    def machine_id(self, name: str) -> str:
+        """Client id of a machine in the stage's list."""
+        return str(json.loads(self._stack.outputs["MachineClientIds"])[name])
+
+    def machine(self, name: str, *scopes: str) -> str:
+        """Access token of a machine in the stage's list, by client credentials; its own scopes where none is named."""
+        answer = self.ask_for_token(name, *scopes)
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["access_token"])
+
+    def ask_for_token(self, name: str, *scopes: str) -> httpx.Response:
+        """The token endpoint's answer to a machine in the stage's list."""
+        client_id = self.machine_id(name)
         client = self._cognito.describe_user_pool_client(UserPoolId=self._pool, ClientId=client_id)["UserPoolClient"]
-        answer = httpx.post(
+        return httpx.post(
             f"{self._stack.endpoint}/oauth2/token",
-            data={"grant_type": "client_credentials", "scope": " ".join(scopes)},
+            data={"grant_type": "client_credentials"} | ({"scope": " ".join(scopes)} if scopes else {}),
             auth=(client_id, client["ClientSecret"]),
             trust_env=False,
         )
-        assert answer.status_code == 200, answer.text
-        return str(answer.json()["access_token"])

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt import PyJWK
@@ -195,15 +196,42 @@ def test_groups_give_roles_by_their_whole_name(api: Api, people: People) -> None
         assert everybody.status_code == (200 if writes else 403)
 
 
-def test_machines(api: Api, stack: Stack, people: People, create: Callable[..., dict[str, Any]]) -> None:
+@pytest.mark.parametrize("name", ["reader", "scheduler", "reporter", "billing"])
+def test_a_machine_gets_no_scope_of_another_role(people: People, name: str) -> None:
+    """Nor does a token that is asked for without a scope."""
+    own = {"reader": "read", "reporter": "report"}.get(name, "write")
+    claims = jwt.decode(people.machine(name), options={"verify_signature": False})
+    assert claims["scope"].split() == [f"gnomon/{own}"]
+    for other in {"read", "write", "admin", "report"} - {own}:
+        assert people.ask_for_token(name, f"gnomon/{other}").status_code == 400
+
+
+def test_machines_of_two_teams_are_two_callers(api: Api, people: People) -> None:
+    billing, reports = people.machine("billing"), people.machine("reports")
+    job = api.post("/v1/jobs", job_body(), token=billing).json()
+    path = f"/v1/jobs/{job['id']}"
+    assert (job["owner"], job["createdBy"]) == ("team-billing", people.machine_id("billing"))
+    problem(api.post(f"{path}/pause", {}, token=reports), 403, "FORBIDDEN")
+    assert api.post(f"{path}/pause", {}, token=people.token("scheduler", "team-billing")).status_code == 200
+    assert api.call("DELETE", path, token=billing).status_code == 204
+
+
+def test_a_reporter_reports_and_nothing_else(api: Api, people: People, create: Callable[..., dict[str, Any]]) -> None:
+    reporter = people.machine("reporter")
     path = f"/v1/jobs/{create()['id']}"
-    reader = people.machine("gnomon/read")
+    for method, where in (("GET", path), ("GET", "/v1/jobs"), ("POST", "/v1/jobs"), ("DELETE", path)):
+        problem(api.call(method, where, token=reporter), 403, "FORBIDDEN")
+
+
+def test_machines(api: Api, people: People, create: Callable[..., dict[str, Any]]) -> None:
+    path = f"/v1/jobs/{create()['id']}"
+    reader = people.machine("reader")
     assert api.get(path, token=reader).status_code == 200
     problem(api.post("/v1/jobs", job_body(), token=reader), 403, "FORBIDDEN")
-    writer = people.machine("gnomon/write")
+    writer = people.machine("scheduler")
     created = api.post("/v1/jobs", job_body(), token=writer)
     assert created.status_code == 201
-    assert created.json()["owner"] == stack.outputs["MachineClientId"]
+    assert created.json()["owner"] == people.machine_id("scheduler")
     problem(api.call("DELETE", path, token=writer), 403, "FORBIDDEN")
     assert api.call("DELETE", f"/v1/jobs/{created.json()['id']}", token=writer).status_code == 204
-    assert api.call("DELETE", path, token=people.machine("gnomon/admin")).status_code == 204
+    assert api.call("DELETE", path, token=people.machine("admin")).status_code == 204

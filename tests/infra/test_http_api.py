@@ -31,7 +31,10 @@ def test_tokens_are_of_our_pool_for_our_clients(template: Template) -> None:
     assert authorizer["AuthorizerType"] == "JWT"
     assert authorizer["IdentitySource"] == ["$request.header.Authorization"]
     assert authorizer["JwtConfiguration"] == {
-        "Audience": ["Identity/Pool/UserClient", "Identity/Pool/MachineClient"],
+        "Audience": [
+            "Identity/Pool/UserClient",
+            *(f"Identity/Pool/Machine-{each.name}" for each in template.stage.machine_clients),
+        ],
         "Issuer": "https://cognito-idp.<Region>.amazonaws.com/Identity/Pool",
     }
 

@@ -36,16 +36,30 @@ def test_people_sign_in_with_a_public_client(template: Template) -> None:
     assert client["AccessTokenValidity"] == 60
 
 
-def test_machines_get_tokens_for_our_scopes_only(template: Template) -> None:
+def test_each_machine_has_its_own_client_with_the_scope_of_one_role(template: Template) -> None:
+    """Cognito gives a token that is asked for without a scope every scope of its client."""
     (server,) = template.of_type("AWS::Cognito::UserPoolResourceServer").values()
-    client = template.properties("Identity/Pool/MachineClient")
+    clients = {
+        name: each
+        for name, each in template.of_type("AWS::Cognito::UserPoolClient").items()
+        if "client_credentials" in each.get("AllowedOAuthFlows", ())
+    }
 
     assert server["Identifier"] == "gnomon"
-    assert [scope["ScopeName"] for scope in server["Scopes"]] == ["read", "write", "admin"]
-    assert client["AllowedOAuthFlows"] == ["client_credentials"]
-    assert client["AllowedOAuthScopes"] == [f"Identity/Pool/Api/{name}" for name in ("read", "write", "admin")]
-    assert client["GenerateSecret"] is True
-    assert "ExplicitAuthFlows" not in client or client["ExplicitAuthFlows"] == ["ALLOW_REFRESH_TOKEN_AUTH"]
+    assert [scope["ScopeName"] for scope in server["Scopes"]] == ["read", "write", "admin", "report"]
+    assert set(clients) == {f"Identity/Pool/Machine-{each.name}" for each in template.stage.machine_clients}
+    for machine in template.stage.machine_clients:
+        client = clients[f"Identity/Pool/Machine-{machine.name}"]
+        scope = {"reader": "read", "scheduler": "write", "admin": "admin", "reporter": "report"}[machine.role]
+        assert client["AllowedOAuthFlows"] == ["client_credentials"]
+        assert client["AllowedOAuthScopes"] == [f"Identity/Pool/Api/{scope}"]
+        assert client["GenerateSecret"] is True
+        assert "ExplicitAuthFlows" not in client or client["ExplicitAuthFlows"] == ["ALLOW_REFRESH_TOKEN_AUTH"]
+
+
+def test_no_machine_has_access_unless_a_stage_names_it(prod: Template) -> None:
+    assert prod.stage.machine_clients == ()
+    assert list(prod.of_type("AWS::Cognito::UserPoolClient")) == ["Identity/Pool/UserClient"]
 
 
 def test_the_token_domain_is_unique_to_account_and_stage(template: Template) -> None:

@@ -40,6 +40,7 @@ def _environment(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "SCHEDULER_ROLE_ARN": aws.scheduler_role_arn,
         "STATE_MACHINE": aws.machine,
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": ["http://127.0.0.1:*"]}),
+        "MACHINE_TEAMS": "[]",
         "CALLER_LIMITS": json.dumps(
             {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}
         ),

@@ -17,7 +17,7 @@ from functions.api.body import MAX_BODY_BYTES, MAX_BULK_BODY_BYTES, parse
 from functions.api.request import Request
 from functions.api.route import Access, Route
 from functions.domain.errors import InvalidRequestError
-from tests.api_client import Api, make_body, sample_event, user
+from tests.api_client import Api, machine, make_body, sample_event, user
 from tests.fakes import InMemoryRateLimits
 
 KEY = {"X-Idempotency-Key": "once"}
@@ -264,3 +264,22 @@ def test_too_many_headers_are_counted_before_they_are_judged() -> None:
     assert Api().post("/v1/jobs", make_body(target=target)).fields == {
         "target.headers": "takes an object of at most 30 headers"
     }
+
+
+REPORTS = {"reportProgress", "completeExecution", "failExecution"}
+
+
+@pytest.mark.parametrize("route", TOKEN_ROUTES, ids=lambda route: route.operation)
+def test_reporter_is_let_through_to_reports_only(route: Route) -> None:
+    reply = Api().call(route.method, path_of(route), body="{", claims=machine("receiver", "gnomon/report"))
+    assert reply.status == (400 if route.operation in REPORTS else 403)
+
+
+def test_reporter_needs_the_token_of_the_attempt() -> None:
+    api = Api()
+    path = api.create(target={"type": "http", "url": "https://example.com"}, completion="callback")
+    job_id = path.rpartition("/")[2]
+    execution = f"{job_id}-{api.world.clock.now():.0f}-0001"
+    for body in ({"workerId": "a" * 16, "fence": 1}, {"token": "guessed"}):
+        reply = api.post(f"/v1/executions/{execution}/complete", body, claims=machine("receiver", "gnomon/report"))
+        assert reply.status == (409 if "token" in body else 403)

@@ -47,12 +47,28 @@ def test_the_owner_is_the_team_or_else_the_user(groups: str, owner: str) -> None
         (("gnomon/write",), Role.SCHEDULER),
         (("other/x", "gnomon/admin"), Role.ADMIN),
         (("other/write",), Role.VIEWER),
+        (("gnomon/report",), Role.REPORTER),
         ((), Role.VIEWER),
     ],
 )
 def test_scopes_are_the_roles_of_machines(scopes: tuple[str, ...], role: Role) -> None:
     caller = caller_of(machine("build", *scopes))
     assert (caller.id, caller.owner, caller.roles) == ("build", "build", {role})
+
+
+def test_a_machine_of_a_team_acts_for_it() -> None:
+    teams = {"build": "billing"}
+    assert caller_of(machine("build", "gnomon/write"), teams).owner == "team-billing"
+    assert caller_of(machine("build", "gnomon/write"), teams).id == "build"
+    assert caller_of(machine("other", "gnomon/write"), teams).owner == "other"
+    assert caller_of(user("build"), teams).owner == "build"
+
+
+def test_a_machines_team_decides_what_it_may_change() -> None:
+    api = Api(claims=user("alice", "scheduler", "team-billing"), machine_teams={"ci": "billing", "etl": "data"})
+    job = api.create()
+    assert api.post(f"{job}/pause", claims=machine("ci", "gnomon/write")).status == 200
+    assert api.post(f"{job}/resume", claims=machine("etl", "gnomon/write")).status == 403
 
 
 def test_a_users_scopes_are_no_roles() -> None:
