@@ -32,12 +32,21 @@ __all__ = ["CronExpression", "preview", "zone"]
 
 
 class CronExpression:
-    """An expression in a zone. Immutable; `of` hands out the same object for the same arguments."""
+    """An expression in a zone. Immutable and compared by value: what it names, and the name of its zone."""
 
     def __init__(self, fields: CronFields, clocks: ZoneInfo) -> None:
+        self._fields = fields
         self._calendar = CronCalendar(fields)
         self._zone = clocks
         self._elapsed = fields.elapsed
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CronExpression):
+            return NotImplemented
+        return self._fields == other._fields and self._zone.key == other._zone.key
+
+    def __hash__(self) -> int:
+        return hash((self._fields, self._zone.key))
 
     @classmethod
     def of(

@@ -106,7 +106,7 @@ def parse(expression: str, *, job_id: str | None, field: str) -> CronFields:
         days=values[2],
         last_day="l" in expanded[2],
         months=values[3],
-        weekdays=values[4] - nth.keys(),
+        weekdays=values[4].difference(nth),
         nth_weekdays=frozenset((day, n) for day, places in nth.items() for n in places if n != "l"),
         last_weekdays=frozenset(day for day, places in nth.items() if "l" in places),
         both=parts[2].startswith("*") or parts[4].startswith("*"),

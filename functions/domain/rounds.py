@@ -44,6 +44,7 @@ class Blocked:
     """Of each parent, the end up to which join `any` need not look again; None for no more than is known."""
 
 
+@dataclass(frozen=True, slots=True)
 class Settled:
     """Nothing will come of the parents any more."""
 
