@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -43,15 +44,26 @@ Of these, what measures seconds (`on_time`) waits until the machine is quiet.
 """
 PATIENT = ("test_access", "test_hostile_requests", "test_service", "test_graphs", "test_workflows", "test_contract")
 """They run one by one, but measure nothing: a busy machine is good enough."""
+_places = itertools.count()
+
+
+_written = pytest.StashKey[int]()
+"""A test's place among those collected."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.stash[_written] = next(_places)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def rank(item: pytest.Item) -> int:
+    """Put these tests into the order of their modules and lines: pytest-randomly shuffles all others."""
+
+    def rank(item: pytest.Item) -> tuple[int, int]:
         name = item.path.stem
         if name in FIRST:
-            return FIRST.index(name) - len(FIRST)
-        return 1 + LAST.index(name) if name in LAST else 0
+            return FIRST.index(name) - len(FIRST), item.stash[_written]
+        return 1 + LAST.index(name) if name in LAST else 0, item.stash[_written]
 
     here = [item for item in items if item.path.is_relative_to(__file__.rpartition("/")[0])]
     for item in here:

@@ -20,9 +20,15 @@ from tests.factories import NOW, make_job, make_run, new_id
 from tests.fakes import SHARDS, FakeClock, World, shard_of
 
 
+def id_in(shard: int) -> str:
+    while shard_of(job_id := new_id()) != shard:
+        pass
+    return job_id
+
+
 def overdue(world: World, count: int) -> list[str]:
-    """Ids of jobs whose hint was lost."""
-    ids = [new_id() for _ in range(count)]
+    """Ids of jobs whose hint was lost, as many in each shard."""
+    ids = [id_in(number % SHARDS) for number in range(count)]
     for job_id in ids:
         world.jobs.put(make_job(id=job_id, created_at=NOW - 120, next_slot=NOW - 60))
     return ids
