@@ -1,13 +1,14 @@
 """JMESPath (jmespath.org) within bounds: what callers may write, and how much work its evaluation may make.
 
 Expressions are short and results small; yet `[@,@][]` doubles a list, and a hundred in a row would fill any memory.
-So every step of an evaluation is counted, what it makes or compares is counted by its size, before it is made.
+So every step of an evaluation is counted, and what it makes or compares is counted by its size, before it is made.
+What each function costs is in expression_costs.py.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jmespath
@@ -17,34 +18,15 @@ from jmespath.lexer import Lexer
 from jmespath.visitor import TreeInterpreter
 
 from functions.domain.errors import InvalidFieldError
+from functions.domain.expression_costs import PRICES, STEPS, Effort, ExpressionError, pay_for_key, pay_in_full
 from functions.domain.target_url import shown_value
+
+__all__ = ["CHARACTERS", "LEVELS", "STEPS", "Effort", "ExpressionError", "check", "value_of"]
 
 CHARACTERS = 1_024
 """Longest expression."""
 LEVELS = 50
 """Deepest nesting of an expression: brackets, and what its operators make of it."""
-STEPS = 100_000
-"""Steps of one evaluation; a tenth of a second, about."""
-_LETTERS_A_STEP = 32
-
-
-class ExpressionError(ValueError):
-    """The expression has no value here: it does not fit what it is applied to, or takes too much work."""
-
-
-class Effort:
-    """The steps that are left for one evaluation, or for several together; `within` those that others leave."""
-
-    def __init__(self, steps: int = STEPS, within: Effort | None = None) -> None:
-        self._left, self._within = steps, within
-
-    def spend(self, steps: int) -> None:
-        """Raises ExpressionError where no more are left."""
-        self._left -= steps
-        if self._left < 0:
-            raise ExpressionError("it takes too much work")
-        if self._within is not None:
-            self._within.spend(steps)
 
 
 def check(expression: str, field: str) -> None:
@@ -75,7 +57,7 @@ def value_of(expression: str, value: Any, effort: Effort | None = None) -> Any:
     effort = effort or Effort()
     try:
         found = _Interpreter(effort).visit(jmespath.compile(expression).parsed, value)
-        _pay(found, effort)
+        pay_in_full(found, effort)
     except ExpressionError:
         raise
     # The library itself lets TypeError ('a' < 1), OverflowError (ceil of infinity) and others pass.
@@ -132,7 +114,7 @@ def _inner(node: dict[str, Any], called: bool) -> Iterator[dict[str, Any]]:
     if node["type"] in ("subexpression", "value_projection") and node["children"][0]["type"] == "not_expression":
         # A field of true or false: always null, and never what was meant.
         raise ExpressionError("`!a.b` is read as `(!a).b`: write `!(a.b)`")
-    if node["type"] == "function_expression" and node["value"] not in Functions.FUNCTION_TABLE:
+    if node["type"] == "function_expression" and node["value"] not in PRICES:
         raise ExpressionError(f"there is no function {shown_value(node['value'])}")
     return (child for child in node["children"] if isinstance(child, dict))
 
@@ -143,15 +125,18 @@ class _Functions(Functions):  # type: ignore[misc]  # the library has no types
 
     def call_function(self, name: str, arguments: list[Any]) -> Any:
         """The function's value; its arguments, and what it makes of them, are paid for before."""
-        in_full = name in ("contains", "join", "to_string")
-        for argument in arguments:
-            if in_full:
-                _pay(argument, self._effort)
-            elif isinstance(argument, (list, dict)):
-                self._effort.spend(len(argument))
-        if name == "join" and len(arguments) == 2 and isinstance(arguments[0], str) and isinstance(arguments[1], list):
-            self._effort.spend(len(arguments[0]) * len(arguments[1]) // _LETTERS_A_STEP)
+        PRICES[name](arguments, self._effort)
         return super().call_function(name, arguments)
+
+    def _create_key_func(self, expression: Any, types: list[str], name: str) -> Callable[[Any], Any]:
+        find = super()._create_key_func(expression, types, name)
+
+        def key(element: Any) -> Any:
+            found = find(element)
+            pay_for_key(name, found, self._effort)
+            return found
+
+        return key
 
 
 class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # the library has no types
@@ -179,25 +164,14 @@ class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # the library has no
         """As the library's; null, and no error, where a number is ordered against a string."""
         left, right = (self.visit(child, value) for child in node["children"])
         name = node["value"]
-        if name in self._EQUALITY_OPS:
-            _pay(left, self._effort)
-            _pay(right, self._effort)
-        elif not any(_is_a(kind, left) and _is_a(kind, right) for kind in ((int, float), (str,))):
+        if name not in self._EQUALITY_OPS and not any(
+            _is_a(kind, left) and _is_a(kind, right) for kind in ((int, float), (str,))
+        ):
             return None
+        pay_in_full(left, self._effort)
+        pay_in_full(right, self._effort)
         return self.COMPARATOR_FUNC[name](left, right)
 
 
 def _is_a(kinds: tuple[type, ...], value: Any) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool)
-
-
-def _pay(value: Any, effort: Effort) -> None:
-    """Pay for every value within, those that stand in several places each time: so they are compared and written."""
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, str):
-            effort.spend(len(one) // _LETTERS_A_STEP)
-        elif isinstance(one, (list, dict)):
-            effort.spend(len(one))
-            left.extend(one.values() if isinstance(one, dict) else one)

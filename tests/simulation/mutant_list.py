@@ -964,6 +964,72 @@ MUTANTS: list[Mutant] = [
         by="tests/unit/test_expression.py",
     ),
     m(
+        "reverse for nothing",
+        "a condition may copy a long text as often as it likes",
+        ("domain/expression_costs.py", '"reverse": _entries', '"reverse": _free'),
+        by="tests/unit/test_expression_costs.py",
+    ),
+    m(
+        "join for nothing",
+        "a condition may join hundreds of megabytes",
+        ("domain/expression_costs.py", '"join": _joined', '"join": _free'),
+        by="tests/unit/test_expression_costs.py",
+    ),
+    m(
+        "separators for nothing",
+        "a condition may join hundreds of megabytes of separators",
+        ("domain/expression_costs.py", '"join": _joined', '"join": _in_full'),
+        by="tests/unit/test_expression_costs.py",
+    ),
+    m(
+        "keys of objects for nothing",
+        "a condition may write a long key as often as it likes",
+        ("domain/expression_costs.py", "effort.spend(sum(map(_weight, one)) * letters)", "effort.spend(0)"),
+        by="tests/unit/test_expression_costs.py",
+    ),
+    m(
+        "long integers for nothing",
+        "a condition may write integers of 4 300 digits as often as it likes",
+        (
+            "domain/expression_costs.py",
+            "return value.bit_length() // _BITS_A_STEP if isinstance(value, int) else 0",
+            "return 0",
+        ),
+        by="tests/unit/test_expression_costs.py",
+    ),
+    m(
+        "sort keys for nothing",
+        "a condition may compare long texts as often as it likes",
+        ("domain/expression_costs.py", "effort.spend(_weight(key)", "effort.spend(0"),
+        by="tests/unit/test_expression_costs.py",
+    ),
+    m(
+        "any function of the library",
+        "a function that a newer library brings is free",
+        ("domain/expression.py", 'node["value"] not in PRICES', 'node["value"] not in Functions.FUNCTION_TABLE'),
+        by="tests/unit/test_expression_costs.py",
+    ),
+    m(
+        "identity of expressions",
+        "a definition that is put again in another process passes over the run that is due",
+        (
+            "domain/cron.py",
+            "return self._fields == other._fields and self._zone.key == other._zone.key",
+            "return self is other",
+        ),
+        by="tests/unit/test_values.py",
+    ),
+    m(
+        "zones for nothing",
+        "the same time in another zone is the same schedule",
+        (
+            "domain/cron.py",
+            "return self._fields == other._fields and self._zone.key == other._zone.key",
+            "return self._fields == other._fields",
+        ),
+        by="tests/unit/test_values.py",
+    ),
+    m(
         "manual by any letter",
         "a run is taken for one that a caller asked for because its id has an m in it",
         ("domain/ids.py", 'slot[10:11] == "m"', '"m" in slot'),
