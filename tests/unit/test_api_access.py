@@ -1,0 +1,518 @@
+"""Who may do what: every route, by every kind of caller, on what is its own and on what is another owner's.
+
+What each kind of caller sees and changes is read from the table of docs/http-api.md; which of the rules an operation
+follows is in RULES, and an operation that is not there fails the test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functions.api.app import routes_without_services
+from functions.api.route import Access
+from functions.domain.circuit import Circuit
+from functions.domain.execution import ExecutionError, ExecutionStatus
+from functions.domain.ids import execution_id, slot_id
+from functions.domain.instants import rfc3339
+from functions.domain.outcome import TargetAnswer
+from tests.api_client import Api, Reply, machine, make_body, user
+from tests.driver import Driver
+from tests.factories import NOW
+
+DOCS = Path(__file__).parents[2] / "docs" / "http-api.md"
+ALL, OWN, NOTHING = "everything", "its own", "nothing"
+
+
+def rights() -> dict[str, tuple[str, str]]:
+    """What docs/http-api.md says a group or a scope sees and changes."""
+    found: dict[str, tuple[str, str]] = {}
+    text = DOCS.read_text(encoding="utf-8")
+    table = text[text.index("| who | sees | changes |") :].split("\n\n", maxsplit=1)[0]
+    for line in table.splitlines()[2:]:
+        who, sees, changes = (cell.strip() for cell in line.strip("|").split("|"))
+        assert sees in (ALL, OWN)
+        assert changes in (ALL, OWN, NOTHING)
+        found |= dict.fromkeys(re.findall(r"(?:group|scope) `([^`]+)`", who), (sees, changes))
+        if "no group" in who:
+            found[""] = (sees, changes)
+    return found
+
+
+@dataclass(frozen=True)
+class Who:
+    name: str
+    """Group or scope that gives the rights; "" for none."""
+    claims: Mapping[str, Any]
+    maker: Mapping[str, Any]
+    """Who may write, and has the same owner."""
+
+
+def _user(name: str, right: str, *groups: str) -> Who:
+    """One who has no team, or a colleague who makes what belongs to the team."""
+    team = [group for group in groups if group.startswith("team-")]
+    maker = user("maker" if team else name, "scheduler", *team)
+    return Who(right, user(name, *groups), maker)
+
+
+def _machine(right: str, *scopes: str) -> Who:
+    return Who(right, machine("client", *scopes), machine("client", "gnomon/write"))
+
+
+CALLERS = {
+    "admin": _user("ann", "admin", "admin"),
+    "admin-in-a-team": _user("ann", "admin", "admin", "team-x"),
+    "scheduler": _user("sue", "scheduler", "scheduler"),
+    "scheduler-in-a-team": _user("sue", "scheduler", "team-x", "scheduler"),
+    "scheduler-and-viewer": _user("sue", "scheduler", "viewer", "scheduler"),
+    "viewer": _user("vic", "viewer", "viewer"),
+    "viewer-in-a-team": _user("vic", "viewer", "viewer", "team-x"),
+    "in-a-team-only": _user("tim", "", "team-x"),
+    "in-no-group": _user("nan", ""),
+    "in-groups-that-are-no-role": _user("odd", "", "admins", "Scheduler", "gnomon/admin"),
+    "user-with-scopes": replace(_user("eve", ""), claims=user("eve") | {"scope": "gnomon/admin gnomon/write"}),
+    "machine-admin": _machine("gnomon/admin", "gnomon/admin"),
+    "machine-write": _machine("gnomon/write", "gnomon/write"),
+    "machine-read": _machine("gnomon/read", "gnomon/read"),
+    "machine-read-and-write": _machine("gnomon/write", "gnomon/read", "gnomon/write"),
+    "machine-without-scope": _machine("", "openid"),
+}
+ONE_OF_EACH = ("admin", "scheduler-in-a-team", "viewer-in-a-team", "in-no-group", "machine-write", "machine-read")
+"""Of these rights, and of each way to have an owner."""
+STRANGER = user("oscar", "scheduler", "team-other")
+ROOT = user("root", "admin", "team-root")
+
+
+# --- the rules: what is answered, by what the caller sees and changes ---
+
+Rule = Callable[[str, str, bool], int]
+"""Sees, changes, whether it is its own, to the status: 200 for any success."""
+
+
+def read(sees: str, _changes: str, own: bool) -> int:
+    return 200 if own or sees == ALL else 404
+
+
+def change(sees: str, changes: str, own: bool) -> int:
+    if not own and sees != ALL:
+        return 404
+    return 200 if changes == ALL or (own and changes == OWN) else 403
+
+
+def create(_sees: str, changes: str, _own: bool) -> int:
+    return 403 if changes == NOTHING else 200
+
+
+def list_of(sees: str, _changes: str, own: bool) -> int:
+    return 200 if own or sees == ALL else 403
+
+
+def work(_sees: str, changes: str, own: bool) -> int:
+    """A worker is given what belongs to its owner, whoever asks (docs/workers.md)."""
+    if changes == NOTHING:
+        return 403
+    return 200 if own else 404
+
+
+def report_by_token(sees: str, changes: str, own: bool) -> int:
+    """The token says whose report it is: its bearer may write, but need not own the job (docs/workers.md)."""
+    if not own and sees != ALL:
+        return 404
+    return 403 if changes == NOTHING else 200
+
+
+def decide_as_scheduler(sees: str, changes: str, own: bool) -> int:
+    """A gate for the role `scheduler`: who has it and sees the job (docs/job-lifecycle.md)."""
+    if not own and sees != ALL:
+        return 404
+    return 403 if changes == NOTHING else 200
+
+
+def decide_as_admin(sees: str, changes: str, own: bool) -> int:
+    if not own and sees != ALL:
+        return 404
+    return 200 if changes == ALL else 403
+
+
+def administer(_sees: str, changes: str, _own: bool) -> int:
+    return 200 if changes == ALL else 403
+
+
+def read_of_all(sees: str, _changes: str, _own: bool) -> int:
+    return 200 if sees == ALL else 403
+
+
+def everybody(_sees: str, _changes: str, _own: bool) -> int:
+    return 200
+
+
+# --- what there is to ask for ---
+
+Asked = tuple[str, str, Any]
+"""Method, path with query, body."""
+WORKER_JOB = {"target": {"type": "worker", "queue": "reports"}, "timeoutSeconds": 300}
+NAME = "kept from others"
+"""No refusal has it."""
+STEP = {"target": {"type": "http", "url": "https://example.com/hook"}, "name": NAME}
+BROKEN = TargetAnswer(status=ExecutionStatus.FAILED, error=ExecutionError(code="HTTP_503", message="no"))
+
+
+class Scene:
+    """A world in which `maker` has made what is asked for."""
+
+    def __init__(self, maker: Mapping[str, Any]) -> None:
+        self.driver = Driver()
+        self.world = self.driver.world
+        self.api = Api(self.world, claims=maker)
+        self.owner = self.api.get(self.job()).json["owner"]
+
+    def job(self, **changes: Any) -> str:
+        return self.api.create(**{"name": NAME, "schedule": self.now(), **changes})
+
+    def later(self) -> str:
+        return self.job(schedule={"type": "cron", "expression": "0 0 1 1 *"})
+
+    def cancelled(self) -> str:
+        path = self.later()
+        assert self.api.post(f"{path}/cancel").status == 200
+        return path
+
+    def now(self) -> dict[str, Any]:
+        return {"type": "once", "at": rfc3339(int(self.driver.clock.now()))}
+
+    def failed(self) -> str:
+        self.world.targets.answers = [BROKEN] * 9
+        path = self.job(retryConfig={"maxRetries": 0})
+        self.driver.run(5)
+        return path
+
+    def execution(self, path: str) -> str:
+        [entry] = self.api.get(f"{path}/history").json["data"]
+        return f"/v1/executions/{entry['id']}"
+
+    def ended(self) -> str:
+        path = self.job()
+        self.driver.run(5)
+        return self.execution(path)
+
+    def waiting(self) -> str:
+        """An execution that waits for a worker."""
+        path = self.job(**WORKER_JOB)
+        self.driver.run(1)
+        return self.execution(path)
+
+    def worker(self) -> str:
+        reply = self.api.post("/v1/workers", {"queues": ["reports"], "name": NAME})
+        assert reply.status == 201
+        return f"/v1/workers/{reply.json['id']}"
+
+    def claimed(self) -> tuple[str, dict[str, Any]]:
+        """An execution that a worker holds, and what the worker says so by."""
+        self.waiting()
+        worker = self.worker()
+        [held] = self.api.post(f"{worker}/poll", {}).json["data"]
+        return f"/v1/executions/{held['id']}", {"workerId": held["workerId"], "fence": held["fence"]}
+
+    def called_back(self) -> tuple[str, dict[str, Any]]:
+        """An execution whose target was sent a token, and the token."""
+        path = self.job(completion="callback", timeoutSeconds=600)
+        self.driver.run(1)
+        token = self.world.targets.calls[-1].callback_token
+        return f"/v1/executions/{execution_id(path.rpartition('/')[2], slot_id(NOW), 1)}", {"token": token}
+
+    def at_gate(self, role: str) -> str:
+        path = self.job(approval={"role": role, "timeoutSeconds": 900, "fourEyes": False})
+        self.driver.run(1)
+        return path
+
+    def workflow(self) -> str:
+        body = {"name": NAME, "jobs": {"a": STEP | {"schedule": self.now()}, "b": STEP | {"dependsOn": [{"job": "a"}]}}}
+        reply = self.api.post("/v1/workflows", body)
+        assert reply.status == 201, reply.text
+        return f"/v1/workflows/{reply.json['id']}"
+
+    def failed_workflow(self) -> str:
+        self.world.targets.answers = [BROKEN] * 9
+        path = self.workflow()
+        self.driver.run(300)
+        return path
+
+    def circuit(self) -> str:
+        circuit = Circuit(key="http:example.com:443")
+        self.world.circuits.save(circuit, replace(circuit, failures=3), now=NOW)
+        return "/v1/circuits/http:example.com:443"
+
+    def configured(self) -> str:
+        assert self.api.put("/v1/retry-configs/billing", {"maxConcurrency": 3}, claims=ROOT).status == 200
+        return "/v1/retry-configs/billing"
+
+    def state(self) -> Any:
+        """What there is, but for what each request counts."""
+        world = self.world
+        executions = dict(world.history.executions)
+        return (
+            dict(world.jobs.rows),
+            executions,
+            dict(world.workers.rows),
+            dict(world.retry_configs.rows),
+            [*world.circuits.rows.values()],
+        )
+
+
+def job_body(scene: Scene) -> dict[str, Any]:
+    return make_body(schedule={"type": "interval", "everySeconds": 900})
+
+
+def with_report(found: tuple[str, dict[str, Any]], verb: str, body: dict[str, Any]) -> Asked:
+    path, holder = found
+    return "POST", f"{path}/{verb}", holder | body
+
+
+FAILURE = {"error": {"code": "TARGET_ERROR", "message": "no disk"}}
+RULES: dict[str, list[tuple[Rule, Callable[[Scene], Asked]]]] = {
+    "createJob": [(create, lambda scene: ("POST", "/v1/jobs", job_body(scene)))],
+    "createJobs": [(create, lambda scene: ("POST", "/v1/jobs/bulk", {"items": [job_body(scene)]}))],
+    "listJobs": [(list_of, lambda scene: ("GET", f"/v1/jobs?owner={scene.owner}", None))],
+    "getJob": [(read, lambda scene: ("GET", scene.job(), None))],
+    "replaceJob": [(change, lambda scene: ("PUT", scene.later(), job_body(scene)))],
+    "patchJob": [(change, lambda scene: ("PATCH", scene.later(), {"description": "another"}))],
+    "deleteJob": [(change, lambda scene: ("DELETE", scene.later(), None))],
+    "pauseJob": [(change, lambda scene: ("POST", f"{scene.later()}/pause", None))],
+    "resumeJob": [(change, lambda scene: ("POST", f"{scene.job(enabled=False)}/resume", None))],
+    "executeJob": [(change, lambda scene: ("POST", f"{scene.later()}/execute", None))],
+    "retryJob": [(change, lambda scene: ("POST", f"{scene.failed()}/retry", None))],
+    "cancelJob": [(change, lambda scene: ("POST", f"{scene.later()}/cancel", None))],
+    "approveRun": [
+        (decide_as_scheduler, lambda scene: ("POST", f"{scene.at_gate('scheduler')}/approve", None)),
+        (decide_as_admin, lambda scene: ("POST", f"{scene.at_gate('admin')}/approve", None)),
+    ],
+    "rejectRun": [
+        (decide_as_scheduler, lambda scene: ("POST", f"{scene.at_gate('scheduler')}/reject", None)),
+        (decide_as_admin, lambda scene: ("POST", f"{scene.at_gate('admin')}/reject", None)),
+    ],
+    "listJobHistory": [(read, lambda scene: ("GET", f"{scene.failed()}/history", None))],
+    "createWorkflow": [
+        (
+            create,
+            lambda scene: ("POST", "/v1/workflows", {"name": "w", "jobs": {"a": {**STEP, "schedule": scene.now()}}}),
+        )
+    ],
+    "listWorkflows": [(list_of, lambda scene: ("GET", f"/v1/workflows?owner={scene.owner}", None))],
+    "getWorkflow": [
+        (read, lambda scene: ("GET", scene.workflow(), None)),
+        (read, lambda scene: ("GET", f"{scene.workflow()}?format=mermaid", None)),
+    ],
+    "cancelWorkflow": [
+        (change, lambda scene: ("POST", f"{scene.workflow()}/cancel", None)),
+    ],
+    "retryWorkflow": [
+        (change, lambda scene: ("POST", f"{scene.failed_workflow()}/retry", None)),
+    ],
+    "getExecution": [
+        (read, lambda scene: ("GET", scene.ended(), None)),
+        (read, lambda scene: ("GET", scene.waiting(), None)),
+        (read, lambda scene: ("GET", scene.execution(scene.failed()), None)),
+        (read, lambda scene: ("GET", scene.claimed()[0], None)),
+    ],
+    "cancelExecution": [
+        (change, lambda scene: ("POST", f"{scene.waiting()}/cancel", None)),
+        (change, lambda scene: ("POST", f"{scene.claimed()[0]}/cancel", None)),
+    ],
+    "reportProgress": [
+        (change, lambda scene: with_report(scene.claimed(), "progress", {"percent": 5})),
+        (report_by_token, lambda scene: with_report(scene.called_back(), "progress", {"percent": 5})),
+    ],
+    "completeExecution": [
+        (change, lambda scene: with_report(scene.claimed(), "complete", {"result": 1})),
+        (report_by_token, lambda scene: with_report(scene.called_back(), "complete", {"result": 1})),
+    ],
+    "failExecution": [
+        (change, lambda scene: with_report(scene.claimed(), "fail", FAILURE)),
+        (report_by_token, lambda scene: with_report(scene.called_back(), "fail", FAILURE)),
+    ],
+    "registerWorker": [(create, lambda scene: ("POST", "/v1/workers", {"queues": ["reports"]}))],
+    "listWorkers": [(list_of, lambda scene: ("GET", f"/v1/workers?owner={scene.owner}", None))],
+    "getWorker": [(read, lambda scene: ("GET", scene.worker(), None))],
+    "heartbeat": [(work, lambda scene: ("POST", f"{scene.worker()}/heartbeat", {"executions": []}))],
+    "drainWorker": [(change, lambda scene: ("POST", f"{scene.worker()}/drain", None))],
+    "pollWorker": [(work, lambda scene: ("POST", f"{scene.worker()}/poll", {"queues": ["reports"]}))],
+    "listRetryConfigs": [(everybody, lambda scene: ("GET", "/v1/retry-configs", None))],
+    "getRetryConfig": [(everybody, lambda scene: ("GET", scene.configured(), None))],
+    "putRetryConfig": [(administer, lambda scene: ("PUT", "/v1/retry-configs/billing", {"maxConcurrency": 3}))],
+    "deleteRetryConfig": [(administer, lambda scene: ("DELETE", scene.configured(), None))],
+    "listCircuits": [(read_of_all, lambda scene: ("GET", "/v1/circuits", None))],
+    "getCircuit": [(everybody, lambda scene: ("GET", scene.circuit(), None))],
+    "resetCircuit": [(administer, lambda scene: ("POST", f"{scene.circuit()}/reset", None))],
+    "previewSchedule": [(everybody, lambda scene: ("GET", "/v1/schedule/preview?expression=@daily", None))],
+    **{
+        name: [(everybody, lambda scene, path=path: ("GET", path, None))]
+        for name, path in (
+            ("health", "/health"),
+            ("ready", "/ready"),
+            ("live", "/live"),
+            ("startup", "/startup"),
+            ("openapi", "/openapi.json"),
+            ("docs", "/docs"),
+        )
+    },
+}
+"""By operation: the rule, and a request that succeeds where the rule lets it. With several, each has its own."""
+REFUSED_BY_STATE: dict[str, list[tuple[Rule, Callable[[Scene], Asked]]]] = {
+    "replaceJob": [(change, lambda scene: ("PUT", scene.cancelled(), job_body(scene)))],
+    "patchJob": [(change, lambda scene: ("PATCH", scene.cancelled(), {"description": "another"}))],
+    "pauseJob": [(change, lambda scene: ("POST", f"{scene.cancelled()}/pause", None))],
+    "resumeJob": [(change, lambda scene: ("POST", f"{scene.cancelled()}/resume", None))],
+    "executeJob": [(change, lambda scene: ("POST", f"{scene.cancelled()}/execute", None))],
+    "retryJob": [(change, lambda scene: ("POST", f"{scene.later()}/retry", None))],
+    "cancelJob": [(change, lambda scene: ("POST", f"{scene.failed()}/cancel", None))],
+    "approveRun": [(read, lambda scene: ("POST", f"{scene.later()}/approve", None))],
+    "rejectRun": [(read, lambda scene: ("POST", f"{scene.later()}/reject", None))],
+    "cancelWorkflow": [(change, lambda scene: ("POST", f"{scene.failed_workflow()}/cancel", None))],
+    "retryWorkflow": [(change, lambda scene: ("POST", f"{scene.workflow()}/retry", None))],
+    "cancelExecution": [(change, lambda scene: ("POST", f"{scene.ended()}/cancel", None))],
+    "reportProgress": [
+        (change, lambda scene: with_report((scene.ended(), {"workerId": "w", "fence": 1}), "progress", {"percent": 5})),
+        (report_by_token, lambda scene: with_report((scene.ended(), {"token": "t"}), "progress", {"percent": 5})),
+    ],
+    "completeExecution": [
+        (change, lambda scene: with_report((scene.ended(), {"workerId": "w", "fence": 1}), "complete", {"result": 1})),
+        (report_by_token, lambda scene: with_report((scene.ended(), {"token": "t"}), "complete", {"result": 1})),
+    ],
+    "failExecution": [
+        (change, lambda scene: with_report((scene.ended(), {"workerId": "w", "fence": 1}), "fail", FAILURE)),
+        (report_by_token, lambda scene: with_report((scene.ended(), {"token": "t"}), "fail", FAILURE)),
+    ],
+}
+"""The same for what its state refuses: 409, but only for who may know."""
+
+
+def cases(table: dict[str, list[tuple[Rule, Callable[[Scene], Asked]]]]) -> list[Any]:
+    return [
+        pytest.param(rule, ask, id=f"{operation}-{number}")
+        for operation, asked in table.items()
+        for number, (rule, ask) in enumerate(asked)
+    ]
+
+
+LISTS = {"listJobs": "/v1/jobs", "listWorkflows": "/v1/workflows", "listWorkers": "/v1/workers"}
+
+
+def send(api: Api, asked: Asked, claims: Mapping[str, Any]) -> Reply:
+    method, path, body = asked
+    path, _, query = path.partition("?")
+    headers = {"content-type": "application/merge-patch+json"} if method == "PATCH" else {}
+    return api.call(method, path, body, query=query, headers=headers, claims=claims)
+
+
+def test_no_route_is_forgotten() -> None:
+    assert RULES.keys() == {route.operation for route in routes_without_services()}
+
+
+def test_each_kind_of_caller_of_the_docs_asks() -> None:
+    assert rights().keys() == {who.name for who in CALLERS.values()}
+
+
+def test_routes_without_a_token_are_those_for_everybody() -> None:
+    for route in routes_without_services():
+        if route.access is Access.PUBLIC:
+            assert [rule for rule, _ in RULES[route.operation]] == [everybody]
+        else:
+            assert Api().call(route.method, path_of(route.path), claims={"token_use": "id"}).status == 401
+
+
+def path_of(template: str) -> str:
+    known = {
+        "executionId": execution_id(PATH_ID, slot_id(NOW), 1),
+        "workerId": "a" * 16,
+        "jobType": "t",
+        "circuitKey": "k",
+    }
+    return re.sub(r"\{(\w+)\}", lambda found: known.get(found[1], PATH_ID), template)
+
+
+PATH_ID = "7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f"
+
+
+def answered_by_rights(
+    rule: Rule, ask: Callable[[Scene], Asked], who: Who, *, own: bool, let: tuple[int, ...] = (200, 201, 204)
+) -> None:
+    scene = Scene(who.maker if own else STRANGER)
+    asked = ask(scene)
+    before = scene.state()
+
+    reply = send(scene.api, asked, who.claims)
+
+    expected = rule(*rights()[who.name], own)
+    assert (200 if reply.status in let else reply.status) == expected, reply.text
+    if expected != 200:
+        assert reply.code == {403: "FORBIDDEN", 404: "NOT_FOUND"}[expected]
+        assert scene.state() == before, "what is refused changes nothing"
+        assert NAME not in (reply.text or "")
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+@pytest.mark.parametrize(("rule", "ask"), cases(RULES))
+def test_each_caller_is_answered_by_its_rights(rule: Rule, ask: Callable[[Scene], Asked], name: str) -> None:
+    for own in (True, False):
+        answered_by_rights(rule, ask, CALLERS[name], own=own)
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+@pytest.mark.parametrize(("rule", "ask"), cases(REFUSED_BY_STATE))
+def test_what_a_state_refuses_is_told_by_rights(rule: Rule, ask: Callable[[Scene], Asked], name: str) -> None:
+    for own in (True, False):
+        answered_by_rights(rule, ask, CALLERS[name], own=own, let=(409,))
+
+
+@pytest.mark.parametrize("name", CALLERS)
+@pytest.mark.parametrize("operation", ["getJob", "patchJob", "createJob", "putRetryConfig", "pollWorker"])
+def test_the_rights_of_each_kind_of_caller(operation: str, name: str) -> None:
+    [(rule, ask)] = RULES[operation]
+    for own in (True, False):
+        answered_by_rights(rule, ask, CALLERS[name], own=own)
+
+
+@pytest.mark.parametrize("name", CALLERS)
+@pytest.mark.parametrize("operation", LISTS)
+def test_lists_are_of_the_callers_own_unless_it_asks_for_more(operation: str, name: str) -> None:
+    who = CALLERS[name]
+    sees, _ = rights()[who.name]
+    scene = Scene(who.maker)
+    made = {"listJobs": scene.later, "listWorkflows": scene.workflow, "listWorkers": scene.worker}[operation]
+    own = made().rpartition("/")[2]
+    scene.api.claims = STRANGER
+    others = made().rpartition("/")[2]
+
+    def listed(query: str) -> tuple[int, set[str]]:
+        reply = scene.api.get(LISTS[operation], query=query, claims=who.claims)
+        return reply.status, {one["id"] for one in reply.json.get("data", ())}
+
+    status, found = listed("")
+    assert status == 200
+    assert own in found
+    assert others not in found
+    if operation != "listWorkflows":
+        status, found = listed("owner=*")
+        assert status == (200 if sees == ALL else 403)
+        assert {own, others} <= found if sees == ALL else not found
+    status, found = listed("owner=team-other")
+    assert status == (200 if sees == ALL else 403)
+    assert (others in found) == (sees == ALL)
+    assert own not in found
+
+
+@pytest.mark.parametrize("name", CALLERS)
+def test_what_is_made_belongs_to_the_callers_owner(name: str) -> None:
+    who = CALLERS[name]
+    if rights()[who.name][1] == NOTHING:
+        pytest.skip("it makes nothing")
+    scene = Scene(who.maker)
+    reply = scene.api.post("/v1/jobs", make_body(), claims=who.claims)
+    assert reply.json["owner"] == scene.owner
+    assert reply.json["createdBy"] == who.claims["sub"]
+    assert scene.api.post("/v1/workers", {"queues": ["a"]}, claims=who.claims).json["owner"] == scene.owner
