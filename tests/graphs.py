@@ -19,11 +19,6 @@ ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
 DAY = 86_400
 
 
-TOO_LARGE = TargetAnswer(
-    status=ExecutionStatus.COMPLETED, error=ExecutionError(code="RESULT_TOO_LARGE", message="40000 bytes of JSON")
-)
-
-
 class Graph:
     """A driven world whose jobs are called by names."""
 
@@ -36,8 +31,8 @@ class Graph:
         self.retries: dict[str, int] = {}
         """Attempts by name that fail, and are to be retried."""
         self.results: dict[str, str] = {}
-        self.answers_too_much: set[str] = set()
-        """Names of jobs that succeed with a result too large to be kept."""
+        self.not_kept: dict[str, str] = {}
+        """Error codes by the names of jobs that succeed with a result that is not kept."""
         self.world.targets.answers = [self._answer]
 
     def _answer(self, invocation: Invocation) -> TargetAnswer:
@@ -47,8 +42,9 @@ class Graph:
         if self.retries.get(name):
             self.retries[name] -= 1
             return BUSY
-        if name in self.answers_too_much:
-            return TOO_LARGE
+        if name in self.not_kept:
+            error = ExecutionError(code=self.not_kept[name], message="nothing of it")
+            return TargetAnswer(status=ExecutionStatus.COMPLETED, error=error)
         return TargetAnswer(status=ExecutionStatus.COMPLETED, result=self.results.get(name, "null"))
 
     def name_of(self, job_id: str) -> str:

@@ -38,8 +38,11 @@ def timed_out(seconds: int) -> TargetAnswer:
 
 
 def is_retryable_status(status: int) -> bool:
-    """Whether an HTTP status may be answered by a retry: not 4xx, except 408, 425 and 429 (docs/job-lifecycle.md)."""
-    return not 400 <= status < 500 or status in _RETRYABLE_4XX
+    """Whether another attempt may be answered otherwise: after 5xx, 408, 425 and 429 (docs/job-lifecycle.md).
+
+    Redirects stay what they are until the target is changed, and so do refusals, 410 (Gone) above all.
+    """
+    return status >= 500 or status in _RETRYABLE_4XX
 
 
 def retry_after(value: str | None, *, now: float) -> int | None:

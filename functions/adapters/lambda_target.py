@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from functions.adapters.answers import completed, failed, is_retryable_status, retry_after, timed_out
 from functions.adapters.deadline import Deadline, DeadlineError, within
-from functions.domain.result import RESULT_BYTES, ResultTooLargeError, whole_result
+from functions.domain.result import RESULT_BYTES, ResultError, ResultTooLargeError, whole_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +87,7 @@ class LambdaTarget:
         except BotoCoreError as error:
             return failed("NETWORK_ERROR", f"{function} could not be invoked: {type(error).__name__}")
         if not more:
-            return _target_error(answer) if function_error else _returned(answer)
+            return _target_error(answer) if function_error else _returned(answer, is_wanted=not invocation.callback_token)
         if function_error:
             return _died(answer, invocation.timeout_seconds, elapsed=time.monotonic() - started)
         return _handled(answer)
@@ -124,14 +124,19 @@ def _target_error(answer: bytes) -> TargetAnswer:
     return failed("TARGET_ERROR", f"{kind}: {message}")
 
 
-def _returned(answer: bytes) -> TargetAnswer:
-    """The function has done its work: one whose result is too large would do it twice in another attempt."""
+def _returned(answer: bytes, *, is_wanted: bool) -> TargetAnswer:
+    """The function has done its work: one whose result cannot be kept would do it twice in another attempt.
+
+    `is_wanted`: false where the outcome is reported later, and what the function returned means nothing.
+    """
+    if not is_wanted:
+        return completed(None)
     try:
         if len(answer) > _ANSWER_BYTES:
             raise ResultTooLargeError(_ANSWER_BYTES, at_least=True)
         return completed(whole_result(answer))
-    except ResultTooLargeError as error:
-        return failed("RESULT_TOO_LARGE", f"the function's result cannot be kept: {error}", retryable=False)
+    except ResultError as error:
+        return failed(error.code, f"the function's result cannot be kept: {error}", retryable=False)
 
 
 def _died(answer: bytes, timeout_seconds: int, *, elapsed: float) -> TargetAnswer:

@@ -23,7 +23,7 @@ class ExecutionStatus(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionError:
     """`code`: TIMEOUT, NETWORK_ERROR, HTTP_<status>, TARGET_ERROR, HANDLER_ERROR:<class>, PAYLOAD_ERROR, WORKER_LOST,
-    RESULT_TOO_LARGE, RETRY_WINDOW_OVER, QUARANTINED."""
+    RESULT_TOO_LARGE, RESULT_UNREADABLE, RETRY_WINDOW_OVER, QUARANTINED."""
 
     code: str
     message: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from functions.domain.result import TOO_LARGE
+from functions.domain.result import NOT_KEPT
 
 HINT_SLACK = 30
 """Seconds after which somebody looks at what should have happened by a hint."""
@@ -164,6 +164,6 @@ class LastRun:
     """What was decided at its gate."""
 
     @property
-    def result_was_dropped(self) -> bool:
-        """Whether it succeeded with a result that was too large to be kept. Nobody takes null for such a result."""
-        return self.outcome is Outcome.COMPLETED and self.error_code == TOO_LARGE
+    def unkept_result(self) -> str | None:
+        """Error code of a success whose result was not kept: too large, or unreadable. It is never taken for null."""
+        return self.error_code if self.outcome is Outcome.COMPLETED and self.error_code in NOT_KEPT else None

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from functions.domain.dependence import Dependency, On
 from functions.domain.ids import slot_instant
 from functions.domain.job import Job, Upstream
+from functions.domain.result import TOO_LARGE, UNREADABLE
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 ABSORBED = 9_999_999_999
@@ -26,7 +27,8 @@ _UNMET = {
     Outcome.SKIPPED: "UPSTREAM_SKIPPED",
 }
 CONDITION_FALSE, GONE, TIMED_OUT = "CONDITION_FALSE", "UPSTREAM_GONE", "UPSTREAM_TIMEOUT"
-RESULT_DROPPED = "UPSTREAM_RESULT_TOO_LARGE"
+RESULT_NOT_KEPT = {TOO_LARGE: "UPSTREAM_RESULT_TOO_LARGE", UNREADABLE: "UPSTREAM_RESULT_UNREADABLE"}
+"""By the error code of the run that has no result."""
 
 UNMET = {
     "UPSTREAM_SUCCEEDED": "A job that this one depends on has succeeded, and it was to fail.",
@@ -34,7 +36,12 @@ UNMET = {
     "UPSTREAM_CANCELLED": "A job that this one depends on was cancelled.",
     "UPSTREAM_SKIPPED": "A job that this one depends on was skipped.",
     CONDITION_FALSE: "The condition on the result of a job that this one depends on is false.",
-    RESULT_DROPPED: "The result of a job that this one depends on was too large to be kept, and `when` is over it.",
+    RESULT_NOT_KEPT[TOO_LARGE]: (
+        "The result of a job that this one depends on was too large to be kept, so `when` cannot be evaluated."
+    ),
+    RESULT_NOT_KEPT[UNREADABLE]: (
+        "The result of a job that this one depends on could not be read, so `when` cannot be evaluated."
+    ),
     GONE: "A job that this one depends on is gone, or over, and never ran.",
     TIMED_OUT: "Jobs that this one depends on did not end within upstreamTimeoutSeconds.",
 }
@@ -134,8 +141,8 @@ def unmet(dependency: Dependency, end: LastRun, holds: Callable[[str], bool]) ->
         return _UNMET[end.outcome]
     if dependency.when is None:
         return None
-    if end.result_was_dropped:
-        return RESULT_DROPPED
+    if end.unkept_result is not None:
+        return RESULT_NOT_KEPT[end.unkept_result]
     return None if holds(dependency.when) else CONDITION_FALSE
 
 

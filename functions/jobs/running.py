@@ -39,7 +39,8 @@ def run(
     try:
         load()
         result = find(event["handler"])(event["payload"], _run_of(event, report))
-        return {"result": _encoded(result, encode)}
+        # With a callback the result is what is reported, not what is returned.
+        return {"result": "null" if event.get("callbackToken") else _encoded(result, encode)}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - users' code: its exception is the attempt's error
         # Not `exception`: neither Lambda's log nor a test runner's report takes a lone surrogate.
         trace = _sendable(traceback.format_exc())

@@ -31,11 +31,11 @@ def payload_of(engine: Engine, job: Job, slot: str) -> str | TargetAnswer:
     sources = sources_of(payload, parents)
     try:
         ends = {source: _end(engine, source, numbers.get(source, 0)) for source in sources}
-        dropped = next((source for source, end in ends.items() if end is not None and end.result_was_dropped), None)
-        if dropped is not None:
-            return _unsendable(
-                f"The payload takes from the result of job {dropped}, too large to be kept (RESULT_TOO_LARGE)."
-            )
+        for source, end in ends.items():
+            if end is not None and end.unkept_result is not None:
+                return _unsendable(
+                    f"The payload takes from job {source}, whose result was not kept: {end.unkept_result}."
+                )
         return resolved(payload, {source: _result(engine, source, end) for source, end in ends.items()})
     except PayloadSizeError as error:
         return _unsendable(str(error))

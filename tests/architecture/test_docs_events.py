@@ -7,7 +7,7 @@ import re
 
 from functions.events.models import MODELS, Event, JobEvent, JobRetryScheduled, JobStarted
 from functions.events.schemas import schema_files
-from tests.architecture.test_docs import CODE, ROOT, codes, rows, section, text
+from tests.support.pages import CODE, ROOT, codes, rows, section, text
 
 PAGE = "docs/events.md"
 ATTEMPT = {field.alias for name, field in JobStarted.model_fields.items() if name not in JobEvent.model_fields}

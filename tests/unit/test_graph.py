@@ -11,6 +11,7 @@ import pytest
 
 from functions.domain.hint import LOOK_SLOT, Hint
 from functions.domain.job import Job
+from functions.domain.result import NOT_KEPT
 from functions.usecases.actions import (
     cancel_execution,
     cancel_job,
@@ -194,9 +195,10 @@ def test_a_condition_on_the_parents_result(result: str, outcome: bool) -> None:
 
 @pytest.mark.parametrize("policy", ["skip", "fail", "run"])
 @pytest.mark.parametrize("when", ["rows > `0`", "@ == `null`", "`true`"])
-def test_a_result_too_large_to_be_kept_is_never_read_as_null(when: str, policy: str) -> None:
+@pytest.mark.parametrize("code", sorted(NOT_KEPT))
+def test_a_result_that_was_not_kept_is_never_read_as_null(code: str, when: str, policy: str) -> None:
     graph = Graph()
-    graph.answers_too_much = {"a"}
+    graph.not_kept = {"a": code}
     graph.job("a")
     graph.job("asks", "a", when=when, onUpstreamFailure=policy)
     graph.job("takes", "a", payload=json.dumps({"$from": graph.ids["a"], "path": "rows"}))
@@ -205,8 +207,8 @@ def test_a_result_too_large_to_be_kept_is_never_read_as_null(when: str, policy: 
     assert graph.outcomes("a") == [COMPLETED]
     last = graph.row("a").last_run
     assert last is not None
-    assert (last.error_code, last.ended_by) == ("RESULT_TOO_LARGE", None), "the row keeps no error's message: history"
-    reason = "UPSTREAM_RESULT_TOO_LARGE"
+    assert (last.error_code, last.ended_by) == (code, None), "the row keeps no error's message: history"
+    reason = f"UPSTREAM_{code}"
     wanted = {"skip": ("SKIPPED", reason), "fail": ("FAILED", reason), "run": COMPLETED}
     assert graph.outcomes("asks") == [wanted[policy]]
     assert graph.outcomes("only after") == [COMPLETED]
@@ -215,17 +217,18 @@ def test_a_result_too_large_to_be_kept_is_never_read_as_null(when: str, policy: 
     assert failed.error is not None
     assert failed.error.code == "PAYLOAD_ERROR"
     assert graph.ids["a"] in failed.error.message
-    assert "too large to be kept" in failed.error.message
+    assert code in failed.error.message
     assert graph.calls["takes"] == 0
 
 
-def test_an_earlier_end_with_too_large_a_result_is_known_by_its_own_row() -> None:
+@pytest.mark.parametrize("code", sorted(NOT_KEPT))
+def test_an_earlier_end_whose_result_was_not_kept_is_known_by_its_own_row(code: str) -> None:
     graph = Graph()
-    graph.answers_too_much = {"a"}
+    graph.not_kept = {"a": code}
     graph.job("a", schedule={"type": "interval", "everySeconds": 10}, maxRuns=2)
     graph.job("b", "a", when="@ == `null`")
     graph.run()
-    assert set(graph.outcomes("b")) == {("SKIPPED", "UPSTREAM_RESULT_TOO_LARGE")}
+    assert set(graph.outcomes("b")) == {("SKIPPED", f"UPSTREAM_{code}")}
 
 
 def test_one_of_two_that_fails_is_enough_for_all_and_too_little_for_any() -> None:

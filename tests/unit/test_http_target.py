@@ -1,124 +1,34 @@
-"""The sender against real servers on 127.0.0.1: kind ones, and ones that hang, drip, reset, redirect."""
+"""The sender against real servers on 127.0.0.1. tests/unit/test_odd_answers.py has what each odd answer means."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import gc
 import json
 import socket
 import ssl
-import struct
 import threading
 import time
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from standardwebhooks.webhooks import Webhook
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from functions.adapters.address_guard import AddressGuard, Destination
-from functions.adapters.http_target import KEEPALIVE_SECONDS, HttpTarget
+from functions.adapters.http_connection import KEEPALIVE_SECONDS
 from functions.adapters.secret_values import SecretError
 from functions.domain.execution import ExecutionStatus
-from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.outcome import TargetAnswer
 from functions.domain.target_url import parse_url
 from tests.receiver import Exchange, receiving
+from tests.support.odd_server import drip, odd_server, read_request, read_to_the_end, self_signed, server_tls, wait
+from tests.support.sending import JOB, KEY, PAYLOAD, Addresses, Secrets, call, code, invocation, message, sender
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("loopback")
-
-JOB = "3f1c2a4e-0b5d-4c7e-9a8f-1234567890ab"
-RULES = SimpleNamespace(unguarded_origins=("http://127.0.0.1:*", "https://127.0.0.1:*", "!http://127.0.0.1:4566"))
-KEY = base64.b64encode(b"k" * 32).decode()
-
-
-class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
-
-
-class Secrets:
-    def __init__(self, **values: str | Exception) -> None:
-        self._values: dict[str, str | Exception] = {"webhook": json.dumps({"current": KEY}), **values}
-
-    def get(self, secret: str) -> str:
-        value = self._values[secret]
-        if isinstance(value, Exception):
-            raise value
-        return value
-
-
-def invocation(payload: str = '{"lat":33.10318374633789,"r":1.0,"t":"é"}', timeout_seconds: int = 10) -> Invocation:
-    return Invocation(
-        job_id=JOB,
-        slot_id="1800000000",
-        run_id=f"{JOB}-1800000000",
-        execution_id=f"{JOB}-1800000000-0002",
-        attempt=2,
-        scheduled_for=1_800_000_000,
-        payload=payload,
-        timeout_seconds=timeout_seconds,
-    )
-
-
-def sender(*, guard: Any = None, secrets: Any = None, tls: ssl.SSLContext | None = None) -> HttpTarget:
-    return HttpTarget(
-        guard=guard or AddressGuard(RULES),
-        secrets=secrets or Secrets(),
-        webhook_secret_arn="webhook",
-        clock=SystemClock(),
-        tls=tls,
-    )
-
-
-def call(url: str, *, timeout_seconds: int = 10, secrets: Any = None, **target: Any) -> TargetAnswer:
-    return sender(secrets=secrets).call(
-        invocation(timeout_seconds=timeout_seconds), {"type": "http", "url": url, **target}
-    )
-
-
-def code(answer: TargetAnswer) -> str:
-    assert answer.error is not None
-    return answer.error.code
-
-
-def message(answer: TargetAnswer) -> str:
-    assert answer.error is not None
-    return answer.error.message
-
-
-@contextlib.contextmanager
-def raw_server(serve: Callable[[socket.socket, threading.Event], None]) -> Iterator[int]:
-    """A TCP server on 127.0.0.1 for answers that no HTTP server gives. Takes one connection."""
-    over = threading.Event()
-    listener = socket.create_server(("127.0.0.1", 0))
-    listener.settimeout(5)
-
-    def run() -> None:
-        with contextlib.suppress(OSError):
-            connection, _ = listener.accept()
-            with connection:
-                serve(connection, over)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        over.set()
-        listener.close()
-        thread.join()
 
 
 def test_a_target_receives_the_payload_signed_and_the_ids() -> None:
@@ -127,10 +37,10 @@ def test_a_target_receives_the_payload_signed_and_the_ids() -> None:
     assert (answer.status, answer.result, answer.error) == (ExecutionStatus.COMPLETED, '{"done":1.0}', None)
     (request,) = receiver.requests
     assert (request.method, request.path) == ("POST", "/hook?x=1")
-    assert request.body == invocation().payload.encode()
+    assert request.body == PAYLOAD.encode()
     assert Webhook(f"whsec_{KEY}").verify(request.body, dict(request.headers)) == json.loads(request.body)
-    signed = {"webhook-id": f"{JOB}-1800000000-0002"}
-    expected = signed | {
+    expected = {
+        "webhook-id": f"{JOB}-1800000000",
         "host": f"127.0.0.1:{receiver.port}",
         "content-type": "application/json",
         "accept-encoding": "identity",
@@ -142,6 +52,62 @@ def test_a_target_receives_the_payload_signed_and_the_ids() -> None:
         "user-agent": "me",
     }
     assert {name: request.headers.get(name) for name in expected} == expected
+    assert set(request.headers) - set(expected) == {"connection", "content-length", *SIGNATURE}
+
+
+SIGNATURE = {"webhook-timestamp", "webhook-signature"}
+
+
+@pytest.mark.parametrize("token", [None, "t0ken"])
+def test_every_attempt_of_a_run_has_the_same_signed_id(token: str | None) -> None:
+    """What a receiver is told to know its work by: the signature covers it, and a forged one is refused."""
+    with receiving(lambda exchange: exchange.answer(200)) as receiver:
+        for attempt in (1, 2, 30):
+            target = {"type": "http", "url": receiver.url}
+            sender().call(invocation(attempt=attempt, callback_token=token), target)
+    ids = {request.headers["webhook-id"] for request in receiver.requests}
+    assert ids == {f"{JOB}-1800000000"}
+    assert [request.headers["gnomon-attempt"] for request in receiver.requests] == ["1", "2", "30"]
+    for request in receiver.requests:
+        Webhook(KEY).verify(request.body, dict(request.headers))
+        with pytest.raises(WebhookVerificationError):
+            Webhook(KEY).verify(request.body, {**request.headers, "webhook-id": f"{JOB}-1800000060"})
+
+
+def test_a_callback_is_told_the_execution_to_report_on_and_others_are_not() -> None:
+    with receiving(lambda exchange: exchange.answer(202)) as receiver:
+        sender().call(invocation(callback_token="t0ken"), {"url": receiver.url})
+        sender().call(invocation(), {"url": receiver.url})
+    told, untold = (
+        {name: value for name, value in request.headers.items() if name.startswith("gnomon-")}
+        for request in receiver.requests
+    )
+    own = {"gnomon-execution-id": f"{JOB}-1800000000-0002", "gnomon-callback-token": "t0ken"}
+    assert told == untold | own
+
+
+def test_a_user_agent_is_sent_once() -> None:
+    with odd_server(read_request, b"HTTP/1.1 204 No Content\r\n\r\n") as server:
+        call(server.url, headers={"User-AGENT": "me"})
+        call(server.url)
+    with_own, without = (request.lower().count(b"user-agent:") for request in server.requests)
+    assert (with_own, without) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"method": "POST / HTTP/1.1\r\nA: b\r\n\r\nGET"},
+        {"headers": {"A: b\r\nC": "d"}},
+        {"headers": {"A\n": "d"}},
+        {"headers": {"é": "d"}},
+    ],
+)
+def test_nothing_in_a_stored_target_becomes_a_request_of_its_own(target: dict[str, Any]) -> None:
+    with receiving(lambda exchange: exchange.answer(200)) as receiver:
+        answer = call(receiver.url, **target)
+    assert (code(answer), answer.retryable) == ("TARGET_ERROR", False)
+    assert receiver.requests == []
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
@@ -149,7 +115,7 @@ def test_other_methods_carry_the_payload(method: str) -> None:
     with receiving(lambda exchange: exchange.answer(204)) as receiver:
         answer = call(receiver.url, method=method)
     assert (answer.status, answer.result) == (ExecutionStatus.COMPLETED, None)
-    assert (receiver.requests[0].method, receiver.requests[0].body) == (method, invocation().payload.encode())
+    assert (receiver.requests[0].method, receiver.requests[0].body) == (method, PAYLOAD.encode())
 
 
 def test_get_carries_no_body_and_signs_that() -> None:
@@ -164,11 +130,12 @@ def test_get_carries_no_body_and_signs_that() -> None:
 @pytest.mark.parametrize(
     ("status", "retryable"),
     [
-        (301, True),
+        (301, False),
         (400, False),
         (404, False),
         (408, True),
         (409, False),
+        (410, False),
         (425, True),
         (429, True),
         (500, True),
@@ -180,7 +147,7 @@ def test_a_failure_is_named_by_its_status(status: int, retryable: bool) -> None:
         answer = call(receiver.url)
     assert (answer.status, code(answer), answer.retryable) == (ExecutionStatus.FAILED, f"HTTP_{status}", retryable)
     assert message(answer).isprintable()
-    assert status == 301 or "try later" in message(answer)
+    assert "try later" in message(answer)
 
 
 @pytest.mark.case(29)
@@ -189,8 +156,9 @@ def test_a_redirect_is_not_followed(status: int) -> None:
     with receiving(lambda exchange: exchange.answer(200)) as private:
         with receiving(lambda exchange: exchange.answer(status, Location=private.url)) as public:
             answer = call(public.url)
-        assert (answer.status, code(answer)) == (ExecutionStatus.FAILED, f"HTTP_{status}")
+        assert (answer.status, code(answer), answer.retryable) == (ExecutionStatus.FAILED, f"HTTP_{status}", False)
         assert "redirects are not followed" in message(answer)
+        assert private.url in message(answer)
         assert private.requests == []
 
 
@@ -296,55 +264,41 @@ def test_a_body_of_exactly_what_is_read_is_whole() -> None:
     assert answer.error.code == "RESULT_TOO_LARGE", "what is left unread may be anything"
 
 
-def hang(exchange: Exchange) -> None:
-    exchange.receiver.stopped.wait(10)
-
-
-def drip_headers(exchange: Exchange) -> None:
-    exchange.drip(b"HTTP/1.1 200 OK\r\nX-Slow: " + b"a" * 1_000, 0.05)
-
-
-def drip_body(exchange: Exchange) -> None:
-    exchange.send_response(200)
-    exchange.send_header("Content-Length", "1000")
-    exchange.end_headers()
-    exchange.drip(b"a" * 1_000, 0.05)
-
-
-def drip_chunks(exchange: Exchange) -> None:
-    exchange.protocol_version = "HTTP/1.1"
-    exchange.send_response(200)
-    exchange.send_header("Transfer-Encoding", "chunked")
-    exchange.end_headers()
-    exchange.drip(b"1\r\na\r\n" * 500, 0.02)
-
-
-def continue_for_ever(exchange: Exchange) -> None:
-    exchange.drip(b"HTTP/1.1 100 Continue\r\n\r\n" * 100, 0.01)
-
-
-@pytest.mark.parametrize("respond", [hang, drip_headers, drip_body, drip_chunks, continue_for_ever])
-def test_the_total_time_holds_for_servers_that_hang_or_drip(respond: Callable[[Exchange], None]) -> None:
-    with receiving(respond) as receiver:
+@pytest.mark.parametrize(
+    "script",
+    [
+        [wait],
+        [drip(b"HTTP/1.1 200 OK, but slowly: " + b"a" * 1_000, 0.05)],
+        [drip(b"HTTP/1.1 100 Continue\r\n\r\n" * 100, 0.01)],
+    ],
+)
+def test_the_total_time_holds_for_servers_that_hang_or_drip(script: list[Any]) -> None:
+    with odd_server(read_request, *script) as server:
         started = time.monotonic()
-        answer = call(receiver.url, timeout_seconds=1)
+        answer = call(server.url, timeout_seconds=1)
         elapsed = time.monotonic() - started
     assert (answer.status, code(answer), answer.retryable) == (ExecutionStatus.TIMED_OUT, "TIMEOUT", True)
     assert "1 s" in message(answer)
     assert 0.9 <= elapsed < 1.9
 
 
-def test_a_tls_handshake_that_never_ends_is_within_the_total_time() -> None:
-    def greet_slowly(connection: socket.socket, over: threading.Event) -> None:
-        with contextlib.suppress(OSError):
-            for byte in b"\x16\x03\x03\x40\x00\x02" + b"\x00" * 200:
-                connection.sendall(bytes([byte]))
-                if over.wait(0.05):
-                    return
-
-    with raw_server(greet_slowly) as port:
+@pytest.mark.parametrize("status", [200, 404])
+def test_the_total_time_holds_for_a_body_that_never_ends_and_the_status_counts(status: int) -> None:
+    head = b"HTTP/1.1 %d Odd\r\nContent-Type: text/plain\r\n\r\n" % status
+    with odd_server(read_request, head, drip(b"a" * 1_000, 0.05)) as server:
         started = time.monotonic()
-        answer = call(f"https://127.0.0.1:{port}/", timeout_seconds=1)
+        answer = call(server.url, timeout_seconds=1)
+        elapsed = time.monotonic() - started
+    expected = (ExecutionStatus.COMPLETED, None) if status == 200 else (ExecutionStatus.FAILED, "HTTP_404")
+    assert (answer.status, code(answer)) == expected
+    assert "aaa" in (answer.result or message(answer))
+    assert 0.9 <= elapsed < 1.9
+
+
+def test_a_tls_handshake_that_never_ends_is_within_the_total_time() -> None:
+    with odd_server(drip(b"\x16\x03\x03\x40\x00\x02" + b"\x00" * 200, 0.05)) as server:
+        started = time.monotonic()
+        answer = call(server.url.replace("http:", "https:"), timeout_seconds=1)
     assert answer.status is ExecutionStatus.TIMED_OUT
     assert time.monotonic() - started < 1.9
 
@@ -369,58 +323,9 @@ def test_a_resolver_that_hangs_is_within_the_total_time_and_nothing_is_sent_afte
 
 
 def test_a_connection_is_given_up_when_the_time_is_over() -> None:
-    ended = threading.Event()
-
-    def wait_for_the_end(connection: socket.socket, _over: threading.Event) -> None:
-        connection.settimeout(10)
-        while connection.recv(65_536):
-            pass
-        ended.set()
-
-    with raw_server(wait_for_the_end) as port:
-        assert call(f"http://127.0.0.1:{port}/", timeout_seconds=1).status is ExecutionStatus.TIMED_OUT
-        assert ended.wait(1)
-
-
-def test_a_server_that_reads_nothing_is_within_the_total_time() -> None:
-    payload = json.dumps("x" * 30_000_000)
-    with raw_server(lambda _, over: over.wait(10)) as port:
-        answer = sender().call(invocation(payload, timeout_seconds=1), {"url": f"http://127.0.0.1:{port}/"})
-    assert answer.status is ExecutionStatus.TIMED_OUT
-
-
-def reset(connection: socket.socket, _over: threading.Event) -> None:
-    connection.recv(65_536)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
-def say(text: bytes) -> Callable[[socket.socket, threading.Event], None]:
-    def serve(connection: socket.socket, _over: threading.Event) -> None:
-        connection.recv(65_536)
-        connection.sendall(text)
-
-    return serve
-
-
-@pytest.mark.parametrize(
-    "serve",
-    [
-        reset,
-        say(b""),
-        say(b"SSH-2.0-OpenSSH_9.2\r\n"),
-        say(b"HTTP/1.1 abc\r\n\r\n"),
-        say(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"),
-        say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"),
-        say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
-        say(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 500 + b"\r\n"),
-        say(b"HTTP/1.1 200 OK\r\nA: " + b"b" * 70_000 + b"\r\n\r\n"),
-    ],
-)
-def test_broken_answers_are_network_errors(serve: Callable[[socket.socket, threading.Event], None]) -> None:
-    with raw_server(serve) as port:
-        answer = call(f"http://127.0.0.1:{port}/")
-    assert (answer.status, code(answer), answer.retryable) == (ExecutionStatus.FAILED, "NETWORK_ERROR", True)
-    assert f"http://127.0.0.1:{port}/" in message(answer)
+    with odd_server(read_to_the_end) as server:
+        assert call(server.url, timeout_seconds=1).status is ExecutionStatus.TIMED_OUT
+        assert server.connections[0].ended.wait(1)
 
 
 def test_a_closed_port_is_a_network_error() -> None:
@@ -484,90 +389,42 @@ def test_a_secret_that_cannot_be_used_sends_nothing(value: Any, expected: str, r
     assert receiver.requests == []
 
 
-def test_the_first_address_that_answers_is_used() -> None:
-    with receiving(lambda exchange: exchange.answer(200)) as receiver:
-
-        class TwoAddresses:
-            def destination(self, url: str) -> Destination:
-                return Destination(url=parse_url(url), addresses=("::1", "127.0.0.1"))
-
-        answer = sender(guard=TwoAddresses()).call(invocation(), {"url": f"http://hooks.test:{receiver.port}/"})
-    assert answer.status is ExecutionStatus.COMPLETED
-    assert receiver.requests[0].headers["host"] == f"hooks.test:{receiver.port}"
-
-
 class TestTls:
     """A judged address is called under the URL's name: in SNI, certificate and Host."""
 
+    OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
     @pytest.fixture
     def certificate(self, tmp_path: Path) -> Path:
-        return _self_signed(tmp_path / "hooks.pem", "hooks.test")
-
-    @contextlib.contextmanager
-    def server(self, certificate: Path) -> Iterator[tuple[int, list[str | None], list[bytes]]]:
-        names: list[str | None] = []
-        requests: list[bytes] = []
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        context.sni_callback = lambda _sock, name, _context: names.append(name)
-
-        def serve(connection: socket.socket, _over: threading.Event) -> None:
-            with context.wrap_socket(connection, server_side=True) as secure:
-                request = b""
-                # Closing with a part unread would reset the connection, and the answer with it.
-                while not request.endswith(b"}") and (part := secure.recv(65_536)):
-                    request += part
-                requests.append(request)
-                secure.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-
-        with raw_server(serve) as port:
-            yield port, names, requests
+        return self_signed(tmp_path / "hooks.pem", "hooks.test")
 
     @staticmethod
-    def call(port: int, host: str, trusted: Path | None) -> TargetAnswer:
-        class Judged:
-            def destination(self, url: str) -> Destination:
-                return Destination(url=parse_url(url), addresses=("127.0.0.1",))
-
+    def call(port: int, host: str, trusted: Path | None, payload: str = PAYLOAD) -> TargetAnswer:
         tls = ssl.create_default_context(cafile=str(trusted)) if trusted else None
-        return sender(guard=Judged(), tls=tls).call(invocation(), {"url": f"https://{host}:{port}/a"})
+        target = {"url": f"https://{host}:{port}/a"}
+        return sender(guard=Addresses("127.0.0.1"), tls=tls).call(invocation(payload), target)
 
     def test_the_name_of_the_url_is_asked_for(self, certificate: Path) -> None:
-        with self.server(certificate) as (port, names, requests):
-            answer = self.call(port, "hooks.test", certificate)
+        with odd_server(read_request, self.OK, tls=server_tls(certificate)) as server:
+            answer = self.call(server.port, "hooks.test", certificate)
         assert (answer.status, answer.result) == (ExecutionStatus.COMPLETED, "{}")
-        assert names == ["hooks.test"]
-        assert f"Host: hooks.test:{port}\r\n".encode() in requests[0]
+        assert server.names == ["hooks.test"]
+        assert f"Host: hooks.test:{server.port}\r\n".encode() in server.requests[0]
+
+    def test_much_is_sent_and_read(self, certificate: Path) -> None:
+        answer = b"HTTP/1.1 200 OK\r\n\r\n" + b"y" * 60_000
+        payload = json.dumps("x" * 3_000_000)
+        with odd_server(read_request, answer, tls=server_tls(certificate)) as server:
+            kept = self.call(server.port, "hooks.test", certificate, payload).result
+        assert len(kept or "") == 32_768
+        assert server.requests[0].endswith(payload.encode())
 
     @pytest.mark.parametrize(("host", "trust"), [("other.test", True), ("hooks.test", False)])
     def test_a_certificate_of_another_name_or_authority_is_refused(
         self, certificate: Path, host: str, trust: bool
     ) -> None:
-        with self.server(certificate) as (port, _, requests):
-            answer = self.call(port, host, certificate if trust else None)
+        with odd_server(read_request, self.OK, tls=server_tls(certificate)) as server:
+            answer = self.call(server.port, host, certificate if trust else None)
         assert (code(answer), answer.retryable) == ("NETWORK_ERROR", True)
         assert "certificate" in message(answer)
-        assert requests == []
-
-
-def _self_signed(path: Path, name: str) -> Path:
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(secret + certificate.public_bytes(serialization.Encoding.PEM))
-    return path
+        assert not any(server.requests)

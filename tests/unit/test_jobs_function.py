@@ -127,6 +127,14 @@ class TestHandlers:
         assert (error["type"], error["retryable"]) == ("InvalidResult", False)
         assert words in error["message"]
 
+    @pytest.mark.parametrize("result", [object(), float("nan"), "x" * 32_767])
+    def test_what_a_handler_returns_that_has_accepted_means_nothing(self, result: Any) -> None:
+        @job("probe")
+        def probe(payload: Any, run: Run) -> Any:
+            return result
+
+        assert run(event("probe", None, callbackToken="t0ken"), encode=json_text) == {"result": "null"}
+
     def test_an_unknown_name_is_final_and_lists_those_there_are(self) -> None:
         error = outcome("close")["error"]
         assert (error["type"], error["retryable"]) == ("UnknownHandler", False)

@@ -31,7 +31,7 @@ class SystemClock:
         raise AssertionError(seconds)
 
 
-def invocation(timeout_seconds: int = 10) -> Invocation:
+def invocation(timeout_seconds: int = 10, callback_token: str | None = None) -> Invocation:
     return Invocation(
         job_id=JOB,
         slot_id="1800000000",
@@ -41,6 +41,7 @@ def invocation(timeout_seconds: int = 10) -> Invocation:
         scheduled_for=1_800_000_000,
         payload=PAYLOAD,
         timeout_seconds=timeout_seconds,
+        callback_token=callback_token,
     )
 
 
@@ -57,13 +58,17 @@ def target_for(receiver: Receiver) -> LambdaTarget:
 
 
 def call(
-    respond: Callable[[Exchange], None], target: Mapping[str, Any], timeout_seconds: int = 10
+    respond: Callable[[Exchange], None],
+    target: Mapping[str, Any],
+    timeout_seconds: int = 10,
+    *,
+    callback_token: str | None = None,
 ) -> tuple[TargetAnswer, list[Any]]:
     with receiving(respond) as receiver:
         adapter = target_for(receiver)
         run = adapter.call_handler if target["type"] == "handler" else adapter.call
         try:
-            return run(invocation(timeout_seconds), target), receiver.requests
+            return run(invocation(timeout_seconds, callback_token), target), receiver.requests
         finally:
             adapter._client.close()
 
@@ -118,6 +123,19 @@ def test_a_result_that_is_too_large_fails_for_good_and_says_how_large(letters: i
     answer, _ = call(says(json.dumps("x" * letters).encode()), LAMBDA)
     assert seen(answer) == ("FAILED", "RESULT_TOO_LARGE", False)
     assert f"{said} bytes of JSON; at most 32768 are kept" in text(answer)
+
+
+@pytest.mark.parametrize("body", [b'{"rows": NaN}', b"[" * 5_000, b'"\\ud800"', b'"\xff"', b"1e999"])
+def test_a_result_that_json_cannot_carry_fails_for_good(body: bytes) -> None:
+    answer, _ = call(says(body), LAMBDA)
+    assert seen(answer) == ("FAILED", "RESULT_UNREADABLE", False)
+    assert answer.result is None
+
+
+@pytest.mark.parametrize("body", [b'{"rows": NaN}', json.dumps("x" * 300_000).encode(), b"OK"])
+def test_what_a_function_returns_that_has_accepted_means_nothing(body: bytes) -> None:
+    answer, _ = call(says(body), LAMBDA, callback_token="t0ken")
+    assert (seen(answer), answer.result) == (("COMPLETED", None, True), None)
 
 
 FUNCTION_ERROR = {"errorType": "KeyError", "errorMessage": "'customer'", "stackTrace": []}
