@@ -23,7 +23,7 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})(?:[ \t]+(.*))?", re.DOTALL
 _CHUNK = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?", re.DOTALL)
 _SWITCHING = b"101"
 """The one status below 200 that no other answer follows: what comes then is not HTTP any more."""
-_LENGTH = re.compile(r"0*(\d*)\s*(?:,.*)?")
+_LENGTH = re.compile(r"(\d+)\s*(?:,.*)?")
 _WITHOUT_BODY = frozenset({101, 204, 205, 304})
 _LISTS = frozenset({"content-encoding", "transfer-encoding"})
 _READ = _LISTS | {"content-length", "content-type", "location", "retry-after"}
@@ -114,17 +114,15 @@ class AnswerReader:
         while line := (yield from self._line()):
             text = line.decode("latin-1")
             if text[0] in " \t":  # the rest of the header before, folded (RFC 9112, section 5.2)
-                if name:
-                    kept[name] += f" {text.strip()}"
-                continue
-            name, colon, value = (part.strip() for part in text.partition(":"))
-            name = name.lower()
-            if not colon or name not in _READ or (name in kept and name not in _LISTS):
-                name = ""
-            elif name in kept:
-                kept[name] += f", {value}"
+                more = f" {text.strip()}"
             else:
-                kept[name] = value
+                name, colon, value = (part.strip() for part in text.partition(":"))
+                name = name.lower()
+                if not colon or name not in _READ or (name in kept and name not in _LISTS):
+                    name = ""
+                more = f", {value}" if name in kept else value
+            if name and len(kept.get(name, "")) < LINE_BYTES:
+                kept[name] = kept.get(name, "") + more
 
     def _body(self) -> Generator[None]:
         if self.status in _WITHOUT_BODY:
@@ -133,7 +131,8 @@ class AnswerReader:
         if "chunked" in self._transfer:
             yield from self._chunks()
         elif length is not None and not self._transfer:
-            yield from self._take(int(length[1][:18] or 0))  # cut, it is still longer than anything that is read
+            # Cut to 18 digits, it is still longer than anything that is read.
+            yield from self._take(int(length[1].lstrip("0")[:18] or 0))
         else:
             yield from self._take_the_rest()
 

@@ -87,7 +87,9 @@ class LambdaTarget:
         except BotoCoreError as error:
             return failed("NETWORK_ERROR", f"{function} could not be invoked: {type(error).__name__}")
         if not more:
-            return _target_error(answer) if function_error else _returned(answer, is_wanted=not invocation.callback_token)
+            return (
+                _target_error(answer) if function_error else _returned(answer, is_wanted=not invocation.callback_token)
+            )
         if function_error:
             return _died(answer, invocation.timeout_seconds, elapsed=time.monotonic() - started)
         return _handled(answer)
