@@ -45,7 +45,7 @@ ADDRESSES = st.lists(
 
 
 class Network:
-    """Addresses that accept after a while, or refuse after a negative one; others drop packets. Time passes only here."""
+    """Addresses that accept after a while, or refuse after a negative one; others drop packets. It has its own time."""
 
     def __init__(self, answers: Mapping[str, float] = MappingProxyType({})) -> None:
         self.now = 1_000.0

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -97,7 +98,11 @@ def test_lock_files_name_no_index() -> None:
     files = [*(ROOT / "requirements").glob("*.txt"), ROOT / "requirements" / "cdk" / "package-lock.json"]
 
     assert len(files) > 4
-    assert [file.name for file in files if "://" in file.read_text()] == []
+    # npm writes down where a package asks for money, too.
+    named = {
+        file.name: re.sub(r'"funding": (\{.*?\}|\[.*?\])', "", file.read_text(), flags=re.DOTALL) for file in files
+    }
+    assert [name for name, text in named.items() if "://" in text] == []
 
 
 def test_a_failing_tool_shows_the_end_of_its_output_and_the_advice(
