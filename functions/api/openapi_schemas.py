@@ -294,7 +294,9 @@ def _execution_fields() -> dict[str, Schema]:
         "workerId": maybe({"type": "string", "description": "The worker that holds it, or held it."}),
         "approval": maybe(ref("ApprovalDecision")),
         "progress": maybe(_progress()),
-        "result": {"description": "The target's answer, at most 32 KB of JSON; null for none, and for one too large."},
+        "result": {
+            "description": "The target's answer, at most 32 KB of JSON; null for none, and for one that was not kept."
+        },
     }
 
 
