@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import threading
 import time
 from collections import Counter
@@ -26,12 +27,26 @@ class Call:
 
 
 LARGE = b'{"rows":"%s"}' % (b"x" * 39_998)
+JSON = "application/json; charset=utf-8"
+ODD = {
+    "large": (LARGE, {"Content_Type": JSON}),
+    "unreadable": (b'{"rows": 1', {"Content_Type": JSON}),
+    "coded": (
+        gzip.compress('{"rows": "Müller"}'.encode("latin-1")),
+        {
+            "Content_Type": "application/json; charset=iso-8859-1",
+            "Content_Encoding": "gzip",
+        },
+    ),
+}
+"""Bodies and headers of answers that are 200."""
 
 
 class Endpoint:
     """`/503-503-200` answers a job's first three calls so, and goes on with the last; `hang` in a status's place gives
     no answer while the tests run, `sleep` answers 200 after three seconds, `busy` 429 and asks for four seconds,
-    `large` 200 with 40 009 bytes of declared JSON."""
+    `early` 103 twice and then 200, `short` 503 with less of a body than it promised, `large` 200 with 40 009 bytes of
+    declared JSON, `unreadable` with JSON that is none, `coded` with JSON in gzip and ISO 8859-1."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,7 +97,13 @@ class Endpoint:
             if answer == "busy":
                 exchange.answer(429, b"{}", Retry_After="4")
                 return
-            if answer == "large":
-                exchange.answer(200, LARGE, Content_Type="application/json; charset=utf-8")
+            if answer in ODD:
+                body, odd = ODD[answer]
+                exchange.answer(200, body, **odd)
                 return
-            exchange.answer(200 if answer == "sleep" else int(answer), b'{"answered":true}')
+            if answer == "short":
+                exchange.wfile.write(b"HTTP/1.1 503 Busy\r\nRetry-After: 3\r\nContent-Length: 99\r\n\r\nno")
+                return
+            if answer == "early":
+                exchange.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n" * 2)
+            exchange.answer(200 if answer in ("sleep", "early") else int(answer), b'{"answered":true}')

@@ -132,28 +132,44 @@ def test_what_is_too_large_is_refused_and_says_how_large(create: Create, child: 
     assert "at most 131072" in grown["error"]["message"]
 
 
-def test_an_answer_too_large_to_be_kept_is_a_success_that_no_child_takes_for_null(
-    create: Create, child: Create, endpoint: Endpoint, scheduler: Client
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        ("large", "RESULT_TOO_LARGE", f"{len(LARGE)} bytes of JSON; at most 32768 are kept"),
+        ("unreadable", "RESULT_UNREADABLE", "it is not JSON"),
+    ],
+)
+def test_an_answer_that_is_not_kept_is_a_success_that_no_child_takes_for_null(
+    create: Create, child: Create, endpoint: Endpoint, scheduler: Client, answer: str, code: str, said: str
 ) -> None:
-    parent = create(schedule=once(8), target=endpoint.target("large"))
+    parent = create(schedule=once(8), target=endpoint.target(answer))
     asks = child(parent, when="rows == `null`", target=endpoint.target())
     takes = child(parent, payload={"rows": taking(parent, "rows")}, target=endpoint.target())
     after = child(parent)
-    stepped = create(schedule=once(0), target=endpoint.target("large"), orchestrated=True)
+    stepped = create(schedule=once(0), target=endpoint.target(answer), orchestrated=True)
     for job in (parent, stepped):
         done = ended(scheduler, job)
         assert (done["status"], done["final"], done["result"]) == ("COMPLETED", True, None)
-        assert done["error"]["code"] == "RESULT_TOO_LARGE"
-        assert f"{len(LARGE)} bytes of JSON; at most 32768 are kept" in done["error"]["message"]
+        assert done["error"]["code"] == code
+        assert said in done["error"]["message"]
         shown = scheduler.get_job(job["id"])
-        assert (shown["status"], shown["lastRun"]["errorCode"]) == ("COMPLETED", "RESULT_TOO_LARGE")
+        assert (shown["status"], shown["lastRun"]["errorCode"]) == ("COMPLETED", code)
     skipped, failed = ended(scheduler, asks), ended(scheduler, takes)
-    assert (skipped["status"], skipped["reason"]) == ("SKIPPED", "UPSTREAM_RESULT_TOO_LARGE")
+    assert (skipped["status"], skipped["reason"]) == ("SKIPPED", f"UPSTREAM_{code}")
     assert (failed["status"], failed["error"]["code"], failed["reason"]) == ("FAILED", "PAYLOAD_ERROR", "NOT_RETRYABLE")
     assert parent["id"] in failed["error"]["message"]
-    assert "RESULT_TOO_LARGE" in failed["error"]["message"]
+    assert code in failed["error"]["message"]
     assert endpoint.calls(asks["id"]) + endpoint.calls(takes["id"]) == []
     assert ended(scheduler, after)["status"] == "COMPLETED"
+
+
+def test_a_coded_answer_in_another_character_set_is_what_it_says(
+    create: Create, child: Create, endpoint: Endpoint, scheduler: Client
+) -> None:
+    parent = create(schedule=once(5), target=endpoint.target("coded"))
+    takes = child(parent, when="rows == 'Müller'", payload=taking(parent, "rows"), target=endpoint.target())
+    assert ended(scheduler, parent)["result"] == {"rows": "Müller"}
+    assert called(endpoint, takes) == "Müller"
 
 
 def test_what_makes_no_sense_is_refused_with_its_place(api: Api, create: Create) -> None:

@@ -61,7 +61,8 @@ def test_two_failures_then_success(
         assert json.loads(call.body) == {"order": 4711, "note": "ä€😀"}
         assert call.method == "POST"
         assert call.headers["content-type"] == "application/json"
-        assert call.headers["webhook-id"] == execution["id"]
+        assert call.headers["webhook-id"] == run_id, "the same in every attempt: the key to do the work once"
+        assert "gnomon-execution-id" not in call.headers
         assert call.headers["gnomon-job-id"] == job["id"]
         assert call.headers["gnomon-run-id"] == run_id
         assert call.headers["gnomon-attempt"] == str(execution["attempt"])
@@ -138,6 +139,28 @@ def test_not_retryable_fails_at_once(
     ended(scheduler, job["id"], "FAILED")
     (execution,) = scheduler.history(job["id"])
     assert (execution["reason"], execution["error"]["code"]) == ("NOT_RETRYABLE", "HTTP_404")
+
+
+def test_a_redirect_is_not_repeated(
+    scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
+) -> None:
+    job = create(schedule=once(0), target=endpoint.target("304"), retryConfig=fixed(3))
+    ended(scheduler, job["id"], "FAILED")
+    (execution,) = scheduler.history(job["id"])
+    assert (execution["reason"], execution["error"]["code"]) == ("NOT_RETRYABLE", "HTTP_304")
+    assert "null" not in execution["error"]["message"]
+
+
+def test_a_status_counts_though_its_body_is_cut(
+    scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
+) -> None:
+    job = create(schedule=once(0), target=endpoint.target("short-early"), retryConfig=fixed(1))
+    ended(scheduler, job["id"], "COMPLETED")
+    second, first = scheduler.history(job["id"])
+    assert (first["error"]["code"], second["status"]) == ("HTTP_503", "COMPLETED")
+    assert second["result"] == {"answered": True}
+    assert instant(first["nextRetryAt"]) - instant(first["completedAt"]) >= 3, "it asked for three seconds"
+    assert len(endpoint.calls(job["id"])) == 2
 
 
 @pytest.mark.on_time

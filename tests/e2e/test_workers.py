@@ -276,7 +276,8 @@ def _accepted(work: WorkClient, endpoint: Endpoint, job: dict[str, Any], attempt
     """Execution and token of an attempt, once its target was called."""
     until(lambda: len(endpoint.calls(job["id"])) >= attempt, seconds=20, hint=f"call {attempt}")
     headers = endpoint.calls(job["id"])[attempt - 1].headers
-    return headers["webhook-id"], headers["gnomon-callback-token"]
+    assert headers["gnomon-execution-id"] == f"{headers['webhook-id']}-{attempt:04d}"
+    return headers["gnomon-execution-id"], headers["gnomon-callback-token"]
 
 
 def test_a_callback_completes_the_execution(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.simulation.mutant import Mutant, m
 from tests.simulation.mutants_gates import GATE_MUTANTS
 from tests.simulation.mutants_graph import GRAPH_MUTANTS
+from tests.simulation.mutants_sender import SENDER_MUTANTS
 from tests.simulation.mutants_work import WORK_MUTANTS
 
 NAMED = """
@@ -1081,7 +1082,7 @@ MUTANTS: list[Mutant] = [
         by="tests/unit/test_steps.py",
     ),
 ]
-MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS
+MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS
 
 EXCLUDED = {
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",
