@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functions.domain.circuit import Circuit, CircuitPolicy, look_again_at
 from functions.domain.decision import Deferral, Expired
-from functions.domain.dispatch import CLOCK_SKEW
 from functions.domain.ids import is_scheduled, slot_instant
 from functions.domain.job import Job
+from functions.domain.lease import CLOCK_SKEW
 from functions.domain.retry import Uniform
 from functions.domain.run import RunState
 

@@ -9,26 +9,18 @@ from dataclasses import dataclass, field, replace
 
 from functions.domain.decision import Drop, Due, Expired, Write, attention_no_later, with_run
 from functions.domain.definition import Definition
-from functions.domain.dispatch import (
-    CLOCK_SKEW,
-    LEASE_MARGIN,
-    WORKER_LEASE,
-    deadline_hint,
-    is_expired,
-    put_off,
-    started,
-    worker_queue,
-)
+from functions.domain.dispatch import deadline_hint, is_expired, put_off, started, worker_queue
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import ExecutionKey
 from functions.domain.job import Job
+from functions.domain.lease import LEASE_MARGIN, WORKER_LEASE, is_held, is_too_late
 from functions.domain.outcome import TargetAnswer
 from functions.domain.run import ActiveRun, RunState
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The attempt is this worker's already: the claim was made before, and its answer lost."""
+    """The attempt is held already, for as long as is asked for: a claim, say, whose answer was lost."""
 
     job: Job
 
@@ -61,7 +53,7 @@ def decide_claim(
     if run is None or job.cancelled:
         return Drop("GONE")
     if run.state is RunState.RUNNING and run.attempt == key.attempt and run.worker_id == worker_id:
-        return Held(job)
+        return Held(job) if is_held(run, now) else Drop(why_not_held(run, now))
     refusal = _refusal(job, run, key, queues, now)
     if refusal is not None:
         return Drop(refusal)
@@ -85,34 +77,44 @@ def _refusal(job: Job, run: ActiveRun, key: ExecutionKey, queues: tuple[str, ...
 
 
 def decide_extend(job: Job, key: ExecutionKey, holder: Holder, *, now: float) -> Write | Held | Drop:
-    """Let a heartbeat prolong the lease, never beyond the attempt's deadline + 15 s. A lease that is over stays over.
+    """Let a heartbeat prolong the lease, never beyond the deadline + LEASE_MARGIN. A lease that is over stays over."""
+    run = running(job, key)
+    if run is None or not holder.holds(run):
+        return Drop("LOST")
+    return _prolong(job, key.slot_id, run, math.ceil(now) + WORKER_LEASE, reason="EXTENDED", now=now)
 
-    The row's attention stays where it is: the sweep that meets the longer lease moves it on.
+
+def decide_accept(job: Job, key: ExecutionKey, *, fence: int, now: float) -> Write | Held | Drop:
+    """Let the attempt wait for its callback until its deadline: the target has accepted the call.
+
+    Held where the lease of the call lasts as long.
     """
     run = running(job, key)
-    if run is None or not holder.holds(run) or run.lease_expires_at is None or run.lease_expires_at <= now:
+    if run is None or run.fence != fence or run.deadline_at is None:
         return Drop("LOST")
-    lease = min(math.ceil(now) + WORKER_LEASE, (run.deadline_at or 0) + LEASE_MARGIN)
-    if lease <= run.lease_expires_at:
+    return _prolong(job, key.slot_id, run, run.deadline_at + LEASE_MARGIN, reason="ACCEPTED", now=now)
+
+
+def _prolong(job: Job, slot: str, run: ActiveRun, until: int, *, reason: str, now: float) -> Write | Held | Drop:
+    """The row's attention stays where it is: the sweep that meets the longer lease moves it on."""
+    if not is_held(run, now):
+        return Drop(why_not_held(run, now))
+    lease = min(until, (run.deadline_at or 0) + LEASE_MARGIN)
+    if run.lease_expires_at is not None and lease <= run.lease_expires_at:
         return Held(job)
-    row = with_run(job, key.slot_id, replace(run, lease_expires_at=lease))
-    return Write(job=replace(row, attention_at=attention_no_later(row, int(now))), reason="EXTENDED")
+    row = with_run(job, slot, replace(run, lease_expires_at=lease))
+    return Write(job=replace(row, attention_at=attention_no_later(row, int(now))), reason=reason)
+
+
+def why_not_held(run: ActiveRun, now: float) -> str:
+    """What has become of a running attempt whose owner comes too late."""
+    return "TIMED_OUT" if is_too_late(run, now) else "LOST"
 
 
 def running(job: Job, key: ExecutionKey) -> ActiveRun | None:
     """The run whose running attempt this is; None where it is not running."""
     run = job.runs.get(key.slot_id)
     return run if run is not None and run.state is RunState.RUNNING and run.attempt == key.attempt else None
-
-
-def is_overdue(run: ActiveRun, now: float, *, slack: int = 0) -> bool:
-    """Whether an attempt that waits for a report has passed its deadline, by more than `slack` seconds."""
-    return run.deadline_at is not None and run.deadline_at + slack <= now
-
-
-def is_too_late(run: ActiveRun, now: float) -> bool:
-    """Whether a report comes after the deadline, whatever two clocks differ by."""
-    return is_overdue(run, now, slack=CLOCK_SKEW)
 
 
 def no_report(job: Job) -> TargetAnswer:

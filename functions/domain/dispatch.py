@@ -26,14 +26,10 @@ from functions.domain.definition import Completion, Definition, MisfirePolicy, O
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id, slot_instant
 from functions.domain.job import Job, SkipReason
+from functions.domain.lease import CLOCK_SKEW, LEASE_MARGIN, WORKER_LEASE, times_out_at
+from functions.domain.path import call_seconds
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
-CLOCK_SKEW = 2
-"""Seconds by which clocks of two functions may differ: a hint so early waits instead of being sent again."""
-LEASE_MARGIN = 15
-"""Seconds a lease outlives the attempt's timeout."""
-WORKER_LEASE = 90
-"""Seconds for which a worker holds an attempt after its claim or its last heartbeat."""
 MAX_ACTIVE = 10
 """Active runs of one job under overlap policy `allow`."""
 CATCH_UP_LIMIT = 100
@@ -104,15 +100,17 @@ def _pass_gate(job: Job, slot: str, run: ActiveRun, *, now: float) -> ActiveRun 
 
 def _time_out(job: Job, hint: Hint, run: ActiveRun, now: float) -> HintDecision:
     """The hint for a running attempt is that of its deadline, or a copy of the one that started it."""
-    if hint.attempt != run.attempt or run.deadline_at is None:
+    ends_at = times_out_at(run)
+    if hint.attempt != run.attempt or ends_at is None:
         return Drop("NOT_WAITING")
-    return _early(run.deadline_at, now) or Overdue(hint.slot_id, job)
+    return _early(ends_at, now) or Overdue(hint.slot_id, job)
 
 
 def deadline_hint(row: Job, slot: str) -> tuple[Due, ...]:
     """The hint by which an attempt that waits for a report, a worker's or a callback, times out."""
     run = row.runs[slot]
-    return () if run.deadline_at is None else (Due(slot, run.attempt, run.deadline_at),)
+    ends_at = times_out_at(run)
+    return () if ends_at is None else (Due(slot, run.attempt, ends_at),)
 
 
 def _wait_on(job: Job, slot: str, run: ActiveRun, deferral: Deferral, *, now: float) -> Write | Drop:
@@ -247,12 +245,14 @@ def started(
     write_id: str,
     worker_id: str | None = None,
 ) -> Job:
-    """The row in which attempt `run.attempt + 1` runs under a new fence and lease, a worker's where it is named."""
-    fence = job.fence + 1
-    ends_at = math.ceil(now) + definition.timeout_seconds
-    lease = ends_at + LEASE_MARGIN
+    """The row in which attempt `run.attempt + 1` runs under a new fence and lease, a worker's where it is named.
+
+    The lease is for the call alone where a callback follows it: `decide_accept` prolongs it.
+    """
+    fence, instant = job.fence + 1, math.ceil(now)
+    lease = instant + call_seconds(definition) + LEASE_MARGIN
     if worker_id is not None:
-        lease = min(lease, math.ceil(now) + WORKER_LEASE)
+        lease = min(lease, instant + WORKER_LEASE)
     reported = worker_id is not None or definition.completion is Completion.CALLBACK
     running = replace(
         run,
@@ -266,7 +266,7 @@ def started(
         started_by=write_id,
         waits_for=None,
         worker_id=worker_id,
-        deadline_at=ends_at if reported else None,
+        deadline_at=instant + definition.timeout_seconds if reported else None,
     )
     minute = int(now) // 60
     row = replace(

@@ -19,10 +19,9 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.following import look_hint
 from functions.domain.ids import slot_id
 from functions.domain.job import Job
+from functions.domain.lease import is_free
 from functions.domain.run import APPROVAL, ActiveRun, LastRun, Outcome, RunState
 
-LEASE_GRACE = 5
-"""Seconds the sweep waits beyond a lease; owners stop as long before it."""
 WAKE_BACKOFF = 60
 WAKE_BACKOFF_MAX = 900
 MAX_WAKES = 10
@@ -68,8 +67,7 @@ def decide_visit(  # noqa: PLR0911 - a line a decision
         # `at` stays due where there is a rest: the visit goes on with it.
         return Write(job=replace(silent, attention_at=attention_no_later(silent, instant)), reason="SILENT")
     for slot, run in job.runs.items():
-        lease = run.lease_expires_at
-        if run.state is RunState.RUNNING and lease is not None and lease + LEASE_GRACE <= read_at:
+        if run.state is RunState.RUNNING and is_free(run, read_at):
             return Recover(slot, run)
     due = tuple(
         hint

@@ -12,7 +12,6 @@ from functions.domain.circuit import Circuit, CircuitPolicy, CircuitState, targe
 from functions.domain.circuit_deferral import held_back
 from functions.domain.concurrency import HOLD_MARGIN, Limit, is_unused, limits_of, with_holds
 from functions.domain.decision import Deferral, Expired, HintDecision, Write
-from functions.domain.definition import LONGEST_CALL
 from functions.domain.dispatch import decide_hint
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id
@@ -83,8 +82,8 @@ class Admission:
         executor, definition = self._executor, row.defined
         attempt = decision.job.runs[slot]
         execution = execution_id(row.id, slot, attempt.attempt)
-        # Not for as long as a callback may take: one that died before its start would keep others from the key.
-        until = math.ceil(now) + min(definition.timeout_seconds, LONGEST_CALL) + HOLD_MARGIN
+        # Not for as long as a callback may take: one whose call was not made would keep others from the key.
+        until = math.ceil(now) + call_seconds(definition) + HOLD_MARGIN
         policy, circuit = definition.circuit, None
         if policy is not None:
             circuit = executor.circuits.get(target_key(definition.target))
@@ -100,8 +99,7 @@ class Admission:
             self._keep(held)
             names.append(held.name)
         if policy is not None and circuit is not None and circuit.open_until is not None:
-            called = math.ceil(now) + call_seconds(definition) + HOLD_MARGIN
-            probe = circuits.take_probe(executor, circuit, execution, until=called)
+            probe = circuits.take_probe(executor, circuit, execution, until=until)
             if isinstance(probe, Circuit):
                 return self._blocked(row, slot, probe, policy, now)
             mine = self._probe

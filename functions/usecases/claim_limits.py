@@ -9,10 +9,10 @@ import math
 
 from functions.domain.concurrency import HOLD_MARGIN, limits_of, with_holds
 from functions.domain.decision import Drop, Write
-from functions.domain.dispatch import WORKER_LEASE
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.ids import ExecutionKey, execution_id
 from functions.domain.job import Job
+from functions.domain.lease import WORKER_LEASE
 from functions.usecases import concurrency
 from functions.usecases.concurrency import Hold
 from functions.usecases.services import Engine

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from functions.domain.claims import no_report
+from functions.domain.claims import Held, decide_accept, no_report
 from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait, Write
-from functions.domain.definition import Completion
 from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
-from functions.domain.ids import execution_id, run_id, slot_instant
+from functions.domain.ids import ExecutionKey, execution_id, run_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.lean import decide_lean_end, fits_the_row, may_end_lean
+from functions.domain.lease import seconds_to_call
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.path import PathKind, call_seconds, path_of
 from functions.domain.step import step_of
@@ -96,14 +96,31 @@ def _due_at(before: Job, slot: str) -> int:
 
 
 def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
-    """Call the target and record what came of it; None where it accepted and will report the outcome itself."""
-    answer = _call(executor, job, slot, timeout_seconds=call_seconds(job.defined))
-    if job.defined.completion is Completion.CALLBACK and answer.status is ExecutionStatus.COMPLETED:
+    """Call the target and record what came of it; None where it accepted and will report the outcome itself, or where
+    the start took so long that its lease leaves no time for the call: then the attempt is lost."""
+    run = job.runs[slot]
+    seconds = min(call_seconds(job.defined), seconds_to_call(run, executor.clock.now()))
+    if seconds < 1:
+        return None
+    answer = _call(executor, job, slot, timeout_seconds=seconds)
+    if run.deadline_at is not None and answer.status is ExecutionStatus.COMPLETED:
+        _accept(executor, job, slot)
         circuits.report(executor, job, slot, answer)
         return None
     execution = conclude(executor, job, judged(executor, job, slot, answer))
     circuits.report(executor, job, slot, answer)
     return execution
+
+
+def _accept(executor: Executor, job: Job, slot: str) -> None:
+    """Give the target, which accepted, until the attempt's deadline. One that has reported by now needs nothing."""
+    run = job.runs[slot]
+    key = ExecutionKey(job.id, slot, run.attempt)
+
+    def decide(row: Job, _: str) -> Write | Held | Drop:
+        return decide_accept(row, key, fence=run.fence, now=executor.clock.now())
+
+    apply(executor, job, decide)
 
 
 def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
@@ -159,7 +176,7 @@ def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | Non
         scheduled_for=slot_instant(slot),
         payload=payload,
         timeout_seconds=timeout_seconds or definition.timeout_seconds,
-        callback_token=run.started_by if definition.completion is Completion.CALLBACK else None,
+        callback_token=None if run.deadline_at is None else run.started_by,
     )
     return attempts.targets.call(invocation, dict(definition.target))
 

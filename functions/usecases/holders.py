@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from functions.domain.claims import running
 from functions.domain.errors import LostRaceError, UnreadableRowError
 from functions.domain.ids import parse_execution_id
-from functions.domain.run import RunState
-from functions.domain.visit import LEASE_GRACE
+from functions.domain.job import Job
+from functions.domain.lease import is_free
 from functions.usecases.services import Engine
 
 
@@ -17,9 +18,9 @@ def is_given_up(engine: Engine, holder: str, place: str | None = None) -> bool:
     With the name of a slot as `place`, one that runs on others has given it up. Without, it is about a probe whose time
     to call is over: one that still runs waits for its callback only.
 
-    A start names the `seq` it read before it took or renewed its lease; a row that is not running is written here
-    once more, so a start under way is refused and asks again. A row that moved meanwhile is left for another time,
-    and so is one that cannot be read.
+    A start names the `seq` it read before it took or renewed its lease, so one that is under way is refused by the row
+    that `refuse_writes_under_way` leaves, and asks again. A row that moved meanwhile is left for another time, and so
+    is one that cannot be read.
     """
     key = parse_execution_id(holder)
     try:
@@ -28,13 +29,22 @@ def is_given_up(engine: Engine, holder: str, place: str | None = None) -> bool:
         return False
     if key is None or job is None:
         return True
-    run = job.runs.get(key.slot_id)
-    if run is not None and run.state is RunState.RUNNING and run.attempt == key.attempt:
+    run = running(job, key)
+    if run is not None:
         if run.deadline_at is not None if place is None else place not in run.holds:
             return True
-        return (run.lease_expires_at or 0) + LEASE_GRACE <= engine.clock.now()
+        if not is_free(run, engine.clock.now()):
+            return False
+    return refuse_writes_under_way(engine, job) is not None
+
+
+def refuse_writes_under_way(engine: Engine, job: Job) -> Job | None:
+    """Write the row once more, nothing else changed; None where it has moved since it was read.
+
+    A start, or a write that prolongs a lease, may have been decided before and be under way still: it names the `seq`
+    that it read, is refused, and decides again.
+    """
     try:
-        engine.jobs.save(job, replace(job, write_id=engine.new_write_id()))
+        return engine.jobs.save(job, replace(job, write_id=engine.new_write_id()))
     except LostRaceError:
-        return False
-    return True
+        return None

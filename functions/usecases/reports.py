@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from functions.domain.caller import Caller
-from functions.domain.claims import Holder, is_same_report, is_too_late, report_mark, running
+from functions.domain.claims import Holder, is_same_report, report_mark, running, why_not_held
 from functions.domain.errors import ConflictError, ForbiddenError, NotFoundError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import ExecutionKey, parse_execution_id
 from functions.domain.job import Job
+from functions.domain.lease import is_held, is_overdue
 from functions.domain.outcome import TargetAnswer
 from functions.domain.progress import Progress
 from functions.domain.run import ActiveRun
@@ -23,7 +24,9 @@ class _Reported:
     key: ExecutionKey
     job: Job
     run: ActiveRun | None
-    """The running attempt the report is about; None where it is over, or not this one's."""
+    """The running attempt the report is about; None where it is over, or the reporter does not hold it."""
+    became: str = "LOST"
+    """What has become of one that the reporter does not hold, as far as the row says."""
 
 
 def end_execution(
@@ -35,7 +38,7 @@ def end_execution(
     """
     found = _find(services, caller, execution, holder)
     if found.run is None:
-        return _as_recorded(services, found.key, holder, answer)
+        return _as_recorded(services, found, holder, answer)
     run, job = found.run, found.job
     mark = None if holder.token is None else report_mark(holder.token)
     recorded = services.history.record(judged(services, job, found.key.slot_id, answer, write_id=mark))
@@ -52,12 +55,13 @@ def report_progress(services: Services, caller: Caller, execution: str, holder: 
     """
     found = _find(services, caller, execution, holder)
     if found.run is None:
-        raise _refusal(services, found.key)
+        raise _refusal(services, found)
     return services.progress.report(execution, progress, now=services.clock.now())
 
 
 def _find(services: Services, caller: Caller, execution: str, holder: Holder) -> _Reported:
-    """The execution and, where the holder may report on it, its run. An attempt past its deadline is ended here."""
+    """The execution and, where the reporter holds it, its run. One that no clock takes a report on any more is ended
+    here."""
     key = parse_execution_id(execution)
     job = None if key is None else services.jobs.get(key.job_id)
     if key is None or job is None:
@@ -66,10 +70,12 @@ def _find(services: Services, caller: Caller, execution: str, holder: Holder) ->
     run = running(job, key)
     if run is None or not holder.holds(run):
         return _Reported(key, job, None)
-    if is_too_late(run, services.clock.now()):
+    now = services.clock.now()
+    if is_held(run, now):
+        return _Reported(key, job, run)
+    if is_overdue(run, now):
         time_out(services, job, key.slot_id)
-        return _Reported(key, job, None)
-    return _Reported(key, job, run)
+    return _Reported(key, job, None, why_not_held(run, now))
 
 
 def _must_report(caller: Caller, job: Job, execution: str, holder: Holder) -> None:
@@ -88,17 +94,19 @@ def _must_report(caller: Caller, job: Job, execution: str, holder: Holder) -> No
         caller.must_change(job.owner)
 
 
-def _as_recorded(services: Services, key: ExecutionKey, holder: Holder, answer: TargetAnswer) -> Execution:
-    stored = services.history.get(*key)
+def _as_recorded(services: Services, found: _Reported, holder: Holder, answer: TargetAnswer) -> Execution:
+    stored = services.history.get(*found.key)
     if stored is not None and is_same_report(stored, holder, answer):
         return stored
-    raise _refusal(services, key)
+    raise _refusal(services, found)
 
 
-def _refusal(services: Services, key: ExecutionKey) -> ConflictError:
-    stored = services.history.get(*key)
+def _refusal(services: Services, found: _Reported) -> ConflictError:
+    stored = services.history.get(*found.key)
     if stored is not None:
         return _ended(stored)
+    if found.became == "TIMED_OUT":
+        return ConflictError("TIMED_OUT: the execution's deadline is over; this report changes nothing.")
     return ConflictError(
         "LOST: the execution is not yours, or no longer: it runs for another, under another fence or token, or has not "
         "started."

@@ -14,10 +14,10 @@ from functions.domain.approval import NEEDED, gate_before
 from functions.domain.ending import put_off
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.job import Job
+from functions.domain.lease import seconds_to_call
 from functions.domain.outcome import TargetAnswer
 from functions.domain.run import ActiveRun, RunState
 from functions.domain.step import Step
-from functions.domain.visit import LEASE_GRACE
 from functions.usecases import circuits
 from functions.usecases.executor import attempt, follow
 from functions.usecases.judging import judged, judged_lost
@@ -66,7 +66,7 @@ def invoke(attempts: Attempts, step: Step) -> Execution | None:
         return recorded
     if gate_before(job.defined, run) is not None:
         return _end_as_not_approved(attempts, step)
-    left = int((run.lease_expires_at or 0) - LEASE_GRACE - attempts.clock.now())
+    left = seconds_to_call(run, attempts.clock.now())
     if left < 1:
         return None
     seconds = min(job.defined.timeout_seconds, left)

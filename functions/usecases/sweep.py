@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from functions.domain.claims import is_overdue, no_report
+from functions.domain.claims import no_report
 from functions.domain.concurrency import waits_of
 from functions.domain.decision import Drop, Due, Write, waiting_hints
 from functions.domain.dispatch import is_expired
@@ -15,6 +15,7 @@ from functions.domain.errors import UnreadableRowError
 from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.lean import may_end_lean
+from functions.domain.lease import is_overdue
 from functions.domain.run import APPROVAL, ActiveRun
 from functions.domain.visit import (
     Ask,
@@ -28,6 +29,7 @@ from functions.domain.visit import (
 )
 from functions.usecases import concurrency
 from functions.usecases.executor import follow
+from functions.usecases.holders import refuse_writes_under_way
 from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Engine
 from functions.usecases.writing import Applied, apply, revoke, ruled, send
@@ -219,6 +221,11 @@ def _recover(engine: Engine, job: Job, decision: Recover) -> tuple[Job, str]:
             job = revoke(engine, job)
             if job.runs.get(slot) != run:
                 return job, done  # its owner was faster
+        if run.deadline_at is not None:
+            unmoved = refuse_writes_under_way(engine, job)
+            if unmoved is None:
+                return job, done
+            job = unmoved
         recorded = engine.history.record(_given_up(engine, job, slot, run))
         if run.worker_id is not None and recorded.error is not None and recorded.error.code == "WORKER_LOST":
             done = "WORKER_GONE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from functions.domain.caller import Caller
-from functions.domain.claims import Held, Holder, decide_extend, is_too_late, running
+from functions.domain.claims import Held, Holder, decide_extend, running
 from functions.domain.decision import Drop, Write
 from functions.domain.errors import (
     CorruptDefinitionError,
@@ -16,6 +16,7 @@ from functions.domain.errors import (
 )
 from functions.domain.ids import ExecutionKey, parse_execution_id
 from functions.domain.job import Job
+from functions.domain.lease import is_overdue
 from functions.domain.worker import Worker, new_worker_id
 from functions.ports import Page
 from functions.usecases.claiming import own_worker
@@ -107,37 +108,42 @@ def heartbeat(
     kept: list[Kept] = []
     gone: dict[str, str] = {}
     for execution, fence in held:
-        lease = _extend(services, execution, Holder(worker_id=worker_id, fence=fence))
-        if lease is None:
-            gone[execution] = _what_became_of(services, execution)
+        extended = _extend(services, execution, Holder(worker_id=worker_id, fence=fence))
+        if isinstance(extended, Kept):
+            kept.append(extended)
         else:
-            kept.append(Kept(execution, lease))
+            gone[execution] = _what_became_of(services, execution, extended)
     if gone:
         raise NotYoursError(gone)
     return worker, kept
 
 
-def _extend(services: Services, execution: str, holder: Holder) -> int | None:
-    """The lease as it now is; None where the execution is not the holder's. One past its deadline is ended here."""
+def _extend(services: Services, execution: str, holder: Holder) -> Kept | str:
+    """The execution with its lease as it now is, or what has become of one that the holder does not hold.
+
+    One that no clock takes a report on any more is ended here.
+    """
     key = parse_execution_id(execution)
     if key is None:
-        return None
+        return "LOST"
     try:
         job = services.jobs.get(key.job_id, with_definition=False)
         run = None if job is None else running(job, key)
-        if run is not None and holder.holds(run) and is_too_late(run, services.clock.now()):
+        if run is not None and holder.holds(run) and is_overdue(run, services.clock.now()):
             _end_late(services, key, holder)
-            return None
+            return "TIMED_OUT"
     except CorruptDefinitionError:
-        return None
+        return "LOST"
     if job is None:
-        return None
+        return "LOST"
 
     def decide(row: Job, _: str) -> Write | Held | Drop:
         return decide_extend(row, key, holder, now=services.clock.now())
 
     decided: Applied | Held | Drop = apply(services, job, decide)
-    return None if isinstance(decided, Drop) else decided.job.runs[key.slot_id].lease_expires_at
+    if isinstance(decided, Drop):
+        return decided.reason
+    return Kept(execution, decided.job.runs[key.slot_id].lease_expires_at or 0)
 
 
 def _end_late(services: Services, key: ExecutionKey, holder: Holder) -> None:
@@ -148,9 +154,10 @@ def _end_late(services: Services, key: ExecutionKey, holder: Holder) -> None:
         time_out(services, job, key.slot_id)
 
 
-def _what_became_of(services: Services, execution: str) -> str:
+def _what_became_of(services: Services, execution: str, as_the_row_says: str) -> str:
     key = parse_execution_id(execution)
     stored = None if key is None else services.history.get(*key)
-    if stored is None or (stored.error is not None and stored.error.code == "WORKER_LOST"):
-        return "LOST"
-    return stored.status.value
+    if stored is None:
+        return as_the_row_says
+    lost = stored.error is not None and stored.error.code == "WORKER_LOST"
+    return "LOST" if lost else stored.status.value

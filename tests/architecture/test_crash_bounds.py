@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.domain import dispatch, job, visit
+from functions.domain import job, lease
 from tests.driver import Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World
@@ -16,7 +16,7 @@ from tests.flows import OK, rows_of
 TICK = 60
 TIMEOUT = 60
 HINT_LOST = job.HINT_SLACK + TICK
-OWNER_LOST = TIMEOUT + dispatch.LEASE_MARGIN + visit.LEASE_GRACE + TICK
+OWNER_LOST = TIMEOUT + lease.LEASE_MARGIN + lease.LEASE_GRACE + TICK
 
 
 def die(_: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
-from functions.domain import dispatch, job, visit
+from functions.domain import job, lease, visit
 from functions.domain.ids import new_write_id
 from gnomon.client import Client
 from tests.e2e.processes import kill, processes_of
@@ -31,7 +31,7 @@ HINT_LOST = job.HINT_SLACK + TICK + GRACE
 """Seconds after its due instant within which a run starts although nobody was told."""
 SWEEP_LOST = visit.WAKE_BACKOFF + TICK + GRACE
 """Seconds after a sweep's death within which a job is woken that it had marked as woken."""
-LEASE = dispatch.LEASE_MARGIN
+LEASE = lease.LEASE_MARGIN
 REPAIRED = 120
 """Seconds after the lease within which a lost run is repeated and has ended."""
 QUICK = {"maxRetries": 3, "initialDelaySeconds": 1, "backoffStrategy": "fixed", "jitter": 0}

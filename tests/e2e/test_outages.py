@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from functions.domain import dispatch, job, visit
+from functions.domain import job, lease
 from gnomon.client import Client
 from gnomon.local import emulator
 from gnomon.local.places import Place, at
@@ -26,7 +26,7 @@ TICK = 60
 """Seconds between two sweeps."""
 HINT_LOST = job.HINT_SLACK + TICK
 """Seconds after its due instant within which a run starts although nobody was told (the crash table)."""
-OWNER_LOST = dispatch.LEASE_MARGIN + visit.LEASE_GRACE + TICK
+OWNER_LOST = lease.LEASE_MARGIN + lease.LEASE_GRACE + TICK
 """Seconds beyond an attempt's timeout, from its start, within which it is repaired when its owner died."""
 GRACE = 15
 """Seconds for the sweep's own way: the emulator's schedules tick every ten."""

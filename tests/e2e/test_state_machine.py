@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from functions.domain.dispatch import LEASE_MARGIN
-from functions.domain.visit import LEASE_GRACE
+from functions.domain.lease import LEASE_GRACE, LEASE_MARGIN
 from gnomon.client import Client
 from tests.e2e.processes import kill, processes_of
 from tests.e2e.stack import Api, Aws, Stack, instant, job_body, once, problem, until

@@ -63,7 +63,7 @@ def test_a_claim_starts_the_attempt_for_the_worker() -> None:
     assert (run.started_by, run.started_at, run.waits_for) == ("mark", NOW + 5.2, None)
     assert (run.deferrals, run.deferred_for) == (1, "WAITS_FOR_WORKER")
     assert decision.job.fence == 4
-    assert decision.hints == (Due(SLOT, 1, NOW + 6 + 300),), "the hint of its deadline"
+    assert decision.hints == (Due(SLOT, 1, NOW + 6 + 300 + 4),), "the hint of its deadline, and of what follows it"
     assert decision.job.attention_at is not None
     assert decision.job.attention_at <= NOW + 96
 
@@ -139,8 +139,8 @@ def test_no_heartbeat_holds_beyond_the_deadline() -> None:
     extended = decide_extend(job, KEY, HOLDER, now=NOW + 290)
     assert isinstance(extended, Write)
     assert extended.job.runs[SLOT].lease_expires_at == NOW + 315
-    assert decide_extend(extended.job, KEY, HOLDER, now=NOW + 314) == Held(extended.job)
-    assert decide_extend(extended.job, KEY, HOLDER, now=NOW + 315) == Drop("LOST")
+    assert decide_extend(extended.job, KEY, HOLDER, now=NOW + 301.9) == Held(extended.job)
+    assert decide_extend(extended.job, KEY, HOLDER, now=NOW + 302) == Drop("TIMED_OUT")
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,9 @@ def test_a_callback_attempt_starts_with_the_hint_of_its_deadline() -> None:
 
     assert isinstance(decision, Write)
     run = decision.job.runs[SLOT]
-    assert (run.deadline_at, run.lease_expires_at, run.worker_id) == (NOW + 121, NOW + 136, None)
-    assert decision.hints == (Due(SLOT, 1, NOW + 121),)
+    assert (run.deadline_at, run.worker_id) == (NOW + 121, None)
+    assert run.lease_expires_at == NOW + 1 + 60 + 15, "for the call alone"
+    assert decision.hints == (Due(SLOT, 1, NOW + 121 + 4),)
 
 
 def test_a_waiting_callback_attempt_starts_with_it_too() -> None:
@@ -235,7 +236,7 @@ def test_a_waiting_callback_attempt_starts_with_it_too() -> None:
     decision = decide_hint(job, Hint(JOB_ID, SLOT, 2), now=NOW, write_id="mark")
 
     assert isinstance(decision, Write)
-    assert decision.hints == (Due(SLOT, 2, NOW + 120),)
+    assert decision.hints == (Due(SLOT, 2, NOW + 120 + 4),)
 
 
 @pytest.mark.parametrize(("document", "worker_id"), [(CALLBACK, None), ({"timeoutSeconds": 120, **WORKER}, "w1")])
@@ -246,10 +247,10 @@ def test_the_deadline_ends_an_attempt_that_waits_for_a_report(document: dict[str
     def hint(now: float, attempt: int = 1) -> Any:
         return decide_hint(job, Hint(JOB_ID, SLOT, attempt), now=now, write_id="mark")
 
-    assert hint(NOW + 120) == Overdue(SLOT, job)
-    assert hint(NOW + 119) == Wait(1)
-    assert hint(NOW + 60) == Resend(NOW + 120)
-    assert hint(NOW + 120, attempt=2) == Drop("NOT_WAITING")
+    assert hint(NOW + 124) == Overdue(SLOT, job)
+    assert hint(NOW + 123) == Wait(1)
+    assert hint(NOW + 120) == Resend(NOW + 124), "as the release before sent it: at the deadline"
+    assert hint(NOW + 124, attempt=2) == Drop("NOT_WAITING")
 
 
 def test_the_hint_of_an_earlier_claim_ends_nothing() -> None:

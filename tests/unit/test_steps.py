@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from functions.domain.dispatch import LEASE_MARGIN
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.job import JobStatus
+from functions.domain.lease import LEASE_GRACE, LEASE_MARGIN
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import RunState
 from functions.domain.step import Step
-from functions.domain.visit import LEASE_GRACE
 from functions.usecases import steps
 from functions.usecases.actions import cancel_execution, cancel_job
 from functions.usecases.services import Attempts

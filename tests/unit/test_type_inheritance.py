@@ -9,8 +9,8 @@ import pytest
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.job import Job, JobStatus
+from functions.domain.lease import LEASE_GRACE
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.domain.visit import LEASE_GRACE
 from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import SCHEDULER, Driver
