@@ -315,12 +315,17 @@ def worker(driver: Driver) -> str:
     return job_id
 
 
-def callback(driver: Driver) -> str:
+def callback(driver: Driver, **document: Any) -> str:
     target = LateReports(driver, repeated, [FAILED, OK])
     _answers(driver, target.accept)
-    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, completion="callback")
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, completion="callback", **document)
     target.report_until(NOW + 600)
     return job_id
+
+
+def callback_of_hours(driver: Driver) -> str:
+    """It has a lease for its call, and another one for its report."""
+    return callback(driver, timeoutSeconds=7_200)
 
 
 def callback_that_never_comes(driver: Driver) -> str:
@@ -429,6 +434,7 @@ FLOWS = [
     Flow("orchestrated-retried", orchestrated_retries, JobStatus.COMPLETED, {10: DONE}),
     Flow("worker", worker, JobStatus.COMPLETED, {10: DONE}),
     Flow("callback", callback, JobStatus.COMPLETED, {10: DONE}),
+    Flow("callback-of-hours", callback_of_hours, JobStatus.COMPLETED, {10: DONE}),
     Flow("callback-that-never-comes", callback_that_never_comes, JobStatus.FAILED, {10: "TIMED_OUT"}),
     Flow("once-with-a-big-definition", big_definition, JobStatus.COMPLETED, {10: DONE}),
     Flow("once-retried-twice", once_retries, JobStatus.COMPLETED, {10: DONE}),

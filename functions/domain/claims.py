@@ -108,7 +108,7 @@ def _prolong(job: Job, slot: str, run: ActiveRun, until: int, *, reason: str, no
 
 def why_not_held(run: ActiveRun, now: float) -> str:
     """What has become of a running attempt whose owner comes too late."""
-    return "TIMED_OUT" if is_too_late(run, now) else "LOST"
+    return ExecutionStatus.TIMED_OUT.value if is_too_late(run, now) else "LOST"
 
 
 def running(job: Job, key: ExecutionKey) -> ActiveRun | None:

@@ -105,8 +105,8 @@ def _refusal(services: Services, found: _Reported) -> ConflictError:
     stored = services.history.get(*found.key)
     if stored is not None:
         return _ended(stored)
-    if found.became == "TIMED_OUT":
-        return ConflictError("TIMED_OUT: the execution's deadline is over; this report changes nothing.")
+    if found.became == ExecutionStatus.TIMED_OUT:
+        return ConflictError(f"{found.became}: the execution's deadline is over; this report changes nothing.")
     return ConflictError(
         "LOST: the execution is not yours, or no longer: it runs for another, under another fence or token, or has not "
         "started."

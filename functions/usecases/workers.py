@@ -14,6 +14,7 @@ from functions.domain.errors import (
     NotYoursError,
     UnavailableError,
 )
+from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import ExecutionKey, parse_execution_id
 from functions.domain.job import Job
 from functions.domain.lease import is_overdue
@@ -131,7 +132,7 @@ def _extend(services: Services, execution: str, holder: Holder) -> Kept | str:
         run = None if job is None else running(job, key)
         if run is not None and holder.holds(run) and is_overdue(run, services.clock.now()):
             _end_late(services, key, holder)
-            return "TIMED_OUT"
+            return ExecutionStatus.TIMED_OUT.value
     except CorruptDefinitionError:
         return "LOST"
     if job is None:

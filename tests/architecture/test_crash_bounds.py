@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.domain import job, lease
+from functions.domain import job, lease, path
 from tests.driver import Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World
@@ -16,6 +16,8 @@ from tests.flows import OK, rows_of
 TICK = 60
 TIMEOUT = 60
 HINT_LOST = job.HINT_SLACK + TICK
+CALLBACK_TIMEOUT = 7_200
+CALL_LOST = path.DIRECT_SECONDS + lease.LEASE_MARGIN + lease.LEASE_GRACE + TICK
 OWNER_LOST = TIMEOUT + lease.LEASE_MARGIN + lease.LEASE_GRACE + TICK
 
 
@@ -23,15 +25,17 @@ def die(_: Any) -> Any:
     raise Crash("the owner dies in the call")
 
 
-def starts(second: int, *answers: Any, lose_hint: bool = False) -> list[float]:
+def starts(second: int, *answers: Any, lose_hint: bool = False, **document: Any) -> list[float]:
     """Seconds after its slot at which each attempt of a one-time job started."""
     driver = Driver(World(clock=FakeClock(NOW)))
     driver.world.targets.answers = [*answers, OK]
-    made = driver.create(schedule={"type": "once", "at": f"2027-01-15T08:02:{second:02d}Z"}, timeoutSeconds=TIMEOUT)
+    at = {"type": "once", "at": f"2027-01-15T08:02:{second:02d}Z"}
+    made = driver.create(**{"schedule": at, "timeoutSeconds": TIMEOUT, **document})
     if lose_hint:
         driver.world.timetable.armed.clear()
     driver.run_until(NOW + 900)
     found = [entry.started_at or 0.0 for entry in rows_of(driver, made.id)]  # type: ignore[union-attr]  # no gaps here
+    found += [run.started_at for run in driver.row(made.id).runs.values() if run.started_at is not None]
     return sorted(start - NOW - 120 - second for start in found)
 
 
@@ -46,6 +50,13 @@ def test_a_lost_owner_is_replaced(second: int) -> None:
     first, late = starts(second, die)
     assert first == 0
     assert OWNER_LOST - TICK <= late <= OWNER_LOST
+
+
+@pytest.mark.parametrize("second", range(0, 60, 7))
+def test_a_callback_whose_call_was_lost_is_replaced(second: int) -> None:
+    first, late = starts(second, die, completion="callback", timeoutSeconds=CALLBACK_TIMEOUT)
+    assert first == 0
+    assert CALL_LOST - TICK <= late <= CALL_LOST
 
 
 def test_what_cannot_be_started_is_quarantined() -> None:

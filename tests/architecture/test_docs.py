@@ -14,7 +14,7 @@ import pytest
 
 from functions import settings, telemetry
 from functions.adapters import dynamodb_items
-from functions.domain import ending, execution, job, lease, result, upstream, visit
+from functions.domain import ending, execution, job, lease, path, result, upstream, visit
 from functions.domain.retry import BackoffStrategy, RetryPolicy
 from infra import outputs
 from infra.stage import STAGES, MachineClient, Stage
@@ -237,6 +237,10 @@ def test_the_bounds_of_the_crash_table_are_the_constants() -> None:
     table, tick = section("docs/architecture.md", "The crash table"), 60
     assert f"**{job.HINT_SLACK + tick} s**" in table
     assert f"**timeout + {lease.LEASE_MARGIN + lease.LEASE_GRACE + tick} s**" in table
+    assert f"**call + {lease.LEASE_MARGIN} s**" in table
+    assert f"**call + {lease.LEASE_MARGIN + lease.LEASE_GRACE + tick} s**" in table
+    assert f"at most {path.DIRECT_SECONDS}," in table
+    assert f"timeout + {lease.REPORT_GRACE + lease.CLOCK_SKEW + 1} s" in table
     waits = [min(visit.WAKE_BACKOFF * 2**wake, visit.WAKE_BACKOFF_MAX) for wake in range(visit.MAX_WAKES)]
     assert waits == [60, 120, 240, 480, *[900] * 6]
     assert "60 + 120 + 240 + 480 + 6 \N{MULTIPLICATION SIGN} 900 s" in table

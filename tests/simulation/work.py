@@ -8,34 +8,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from functions.domain.claims import Holder
-from functions.domain.errors import ConflictError, GnomonError, NotYoursError
-from functions.domain.execution import ExecutionError, ExecutionStatus
+from functions.domain.errors import ConflictError, GnomonError
 from functions.domain.ids import execution_id
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.progress import Progress
 from functions.usecases.actions import cancel_execution, cancel_job, execute_job, pause_job, resume_job
-from functions.usecases.claiming import Claimed, Poll, poll
 from functions.usecases.executor import Executor
 from functions.usecases.jobs import JobDraft, change_job, create_job
-from functions.usecases.reports import end_execution
+from functions.usecases.reports import end_execution, report_progress
 from functions.usecases.services import Services
-from functions.usecases.workers import drain_worker, heartbeat, register_worker
 from tests.driver import ADMIN
 from tests.factories import make_document
 from tests.simulation.actors import Actor, Nature
+from tests.simulation.hands import BAD, GOOD, Hand, Hands
 from tests.simulation.life import Violation
 from tests.simulation.ports import SimTargets
 from tests.simulation.work_judge import WorkJudge
 from tests.simulation.world import World
 
 BASE, LENGTH, SETTLE = 1_800_000_000, 1_500, 2_400
-BEAT = 30
-GOOD = TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
-BAD = TargetAnswer(status=ExecutionStatus.FAILED, error=ExecutionError(code="TARGET_ERROR", message="it did not work"))
 RETRIES: list[dict[str, Any]] = [
     {"maxRetries": 0},
     {"maxRetries": 2, "initialDelaySeconds": 5, "jitter": 0},
@@ -64,21 +59,12 @@ class LateTargets(SimTargets):
         return super().call(invocation, target)
 
 
-@dataclass
-class Hand:
-    """One worker's process, as long as it lives."""
+class Asked(NamedTuple):
+    """A request, and what came of it."""
 
-    name: str
-    queues: tuple[str, ...]
-    choose: random.Random
-    steady: bool = False
-    """Works at once, well, and for ever."""
-    id: str = ""
-    dead: bool = False
-    drained: bool = False
-    poll_id: str = ""
-    polls: int = 0
-    taken: set[tuple[str, int]] = field(default_factory=set)
+    actor: Actor
+    answer: Any
+    """None where the function died or failed, or refused with something else than a conflict."""
 
 
 class WorkStory:
@@ -102,6 +88,7 @@ class WorkStory:
             self.world.trace = self.trace.append
         self.jobs: list[str] = []
         self.tokens: list[str] = []
+        self.hands = Hands(self)
         self._requests = 0
 
     def tell(self) -> Violation | None:
@@ -112,9 +99,9 @@ class WorkStory:
         for number in range(choose.choice([1, 2, 4])):
             queues = choose.choice([("q0",), ("q0", "q1"), ("q1",)])
             hand = Hand(f"w{number}", queues, self.world.draw(f"hand {number}"))
-            at(BASE + choose.uniform(0, 60), lambda hand=hand: self._register(hand))
+            at(BASE + choose.uniform(0, 60), lambda hand=hand: self.hands.register(hand))
         steady = Hand("steady", ("q0", "q1"), self.world.draw("steady"), steady=True)
-        at(BASE + LENGTH, lambda: self._register(steady))
+        at(BASE + LENGTH, lambda: self.hands.register(steady))
         for _ in range(choose.choice([0, 2, 6])):
             kind = choose.choice(["pause", "resume", "cancel execution", "execute", "move", "cancel"])
             pick = choose.random()
@@ -133,14 +120,16 @@ class WorkStory:
         once = {"type": "once", "at": datetime.fromtimestamp(BASE + choose.randrange(5, 200), UTC).isoformat()}
         every = {"type": "interval", "everySeconds": choose.choice([60, 150])}
         changes: dict[str, Any] = {"target": {"type": "worker", "queue": choose.choice(["q0", "q1"])}}
+        timeout = choose.choice([20, 60, 200, 400, 1_000])
         if choose.random() < 0.35:
             changes = {"completion": "callback"}
+            timeout = choose.choice([20, 60, 90, 400, 1_000, 20_000])
         if choose.random() < 0.3:
             changes |= {"concurrencyKey": "k", "maxConcurrency": choose.choice([1, 2])}
         return make_document(
             schedule=choose.choice([once, every, every]),
             overlapPolicy=choose.choice(["skip", "allow", "queue"]),
-            timeoutSeconds=choose.choice([20, 60, 200, 400, 1_000]),
+            timeoutSeconds=timeout,
             retryConfig=choose.choice(RETRIES),
             endAt=datetime.fromtimestamp(BASE + LENGTH - 100, UTC).isoformat(),
             **changes,
@@ -148,8 +137,7 @@ class WorkStory:
 
     # --- requests ---
 
-    def _ask(self, what: str, ask: Callable[[Services, Actor], Any], *, kind: str = "worker") -> Any:
-        """The answer; None where the function died or failed, or refused with something else than a conflict."""
+    def ask(self, what: str, ask: Callable[[Services, Actor], Any], *, kind: str = "worker") -> Asked:
         self._requests += 1
         actor = self.world.actor_of(f"{what} {self._requests}", kind, action=what)
         services, found = self.world.services(actor), []
@@ -162,11 +150,11 @@ class WorkStory:
                 found.append(error)
 
         self.world.run(actor, work)
-        return found[0] if found else None
+        return Asked(actor, found[0] if found else None)
 
     def _create(self, document: dict[str, Any]) -> None:
         draft = JobDraft(document=document, payload="{}", enabled=None)
-        made = self._ask("create", lambda services, _: create_job(services, ADMIN, draft).job, kind="caller")
+        made = self.ask("create", lambda services, _: create_job(services, ADMIN, draft).job, kind="caller").answer
         if made is None:
             self.world.scheduler.after(1, lambda: self._create(document))
         else:
@@ -187,7 +175,7 @@ class WorkStory:
             acts = {"pause": pause_job, "resume": resume_job, "execute": execute_job, "cancel": cancel_job}
             return acts[kind](services, ADMIN, job_id)
 
-        self._ask(kind, act, kind="caller")
+        self.ask(kind, act, kind="caller")
 
     def _moved(self, row: Any) -> JobDraft:
         """Its workers' jobs to another queue."""
@@ -195,84 +183,6 @@ class WorkStory:
         if document["target"]["type"] == "worker":
             document["target"] = {"type": "worker", "queue": "q1" if document["target"]["queue"] == "q0" else "q0"}
         return JobDraft(document=document, payload="1")
-
-    # --- workers ---
-
-    def _register(self, hand: Hand) -> None:
-        made = self._ask(
-            f"{hand.name} register",
-            lambda services, _: register_worker(services, ADMIN, name=hand.name, queues=hand.queues, max_items=2),
-        )
-        if made is None:
-            self.world.scheduler.after(2, lambda: self._register(hand))
-            return
-        hand.id = made.id
-        self._look(hand)
-
-    def _look(self, hand: Hand) -> None:
-        if hand.dead:
-            return
-        choose, after = hand.choose, self.world.scheduler.after
-        if not hand.poll_id:
-            hand.polls += 1
-            hand.poll_id = f"p{hand.polls}"
-        wanted = Poll(worker_id=hand.id, poll_id=hand.poll_id, max_items=choose.choice([1, 2, 5]))
-        found = self._ask(
-            f"{hand.name} poll",
-            lambda services, actor: poll(services, ADMIN, wanted, shuffle=actor.choose.shuffle),
-        )
-        if found is not None:
-            hand.poll_id = ""
-            self.judge.given(hand.id, wanted.max_items or 0, found)
-            for claimed in found:
-                self._take(hand, claimed)
-        elif choose.random() < 0.2:
-            hand.poll_id = ""  # it does not repeat it
-        if not hand.steady and choose.random() < 0.02:
-            hand.dead = True
-            self.world.note(f"FAULT {hand.name} is dead")
-            return
-        if not hand.steady and not hand.drained and choose.random() < 0.01:
-            hand.drained = True
-            self._ask(f"{hand.name} drain", lambda services, _: drain_worker(services, ADMIN, hand.id))
-        after(choose.choice([1.0, 3.0, 10.0]), lambda: self._look(hand))
-
-    def _take(self, hand: Hand, claimed: Claimed) -> None:
-        run = claimed.run
-        execution = execution_id(claimed.job.id, claimed.slot_id, run.attempt)
-        if (execution, run.fence) in hand.taken:
-            return
-        hand.taken.add((execution, run.fence))
-        choose, after = hand.choose, self.world.scheduler.after
-        holder = Holder(worker_id=hand.id, fence=run.fence)
-        lasts = 1.0 if hand.steady else choose.choice([0.5, 4, 25, 70, 130, 300, 700])
-        answer = GOOD if hand.steady or choose.random() < 0.6 else BAD
-        if hand.steady or choose.random() < 0.8:
-            end = self.world.scheduler.now + lasts
-            after(BEAT, lambda: self._beat(hand, execution, run.fence, end))
-        if hand.steady or choose.random() < 0.9:
-            times = choose.choice([1, 1, 2])
-            for time in range(times):
-                later = lasts + time * choose.choice([0.0, 0.1, 40.0])
-                after(later, lambda: self._report(hand.name, execution, holder, answer, dead=lambda: hand.dead))
-        if not hand.steady and choose.random() < 0.1:
-            wrong = Holder(worker_id=hand.id, fence=run.fence + choose.choice([-1, 1]))
-            after(lasts / 2, lambda: self._report(hand.name, execution, wrong, GOOD))
-
-    def _beat(self, hand: Hand, execution: str, fence: int, end: float) -> None:
-        if hand.dead or self.world.scheduler.now > end:
-            return
-        began = self.world.scheduler.now
-        answer = self._ask(
-            f"{hand.name} beat",
-            lambda services, _: heartbeat(services, ADMIN, hand.id, ((execution, fence),)),
-        )
-        if isinstance(answer, NotYoursError):
-            return
-        if answer is not None:
-            self.judge.kept(execution, Holder(worker_id=hand.id, fence=fence), began)
-        late = 0 if hand.steady else hand.choose.choice([0, 0, 5, 50, 65, 100])
-        self.world.scheduler.after(BEAT + late, lambda: self._beat(hand, execution, fence, end))
 
     # --- callbacks ---
 
@@ -282,19 +192,33 @@ class WorkStory:
         self.judge.sent_token(invocation, token)
         self.tokens.append(token)
         calm = self.world.scheduler.now >= BASE + LENGTH
-        after = 2.0 if calm else choose.choice([0.01, 0.2, 3, 19, 40, 150, 500])
+        after = 2.0 if calm else choose.choice([0.01, 0.2, 3, 19, 40, 73, 79, 150, 500])
         answer = GOOD if calm or choose.random() < 0.6 else BAD
+        execution, holder = invocation.execution_id, Holder(token=token)
         if calm or choose.random() < 0.8:
             for time in range(choose.choice([1, 2])):
-                self.world.scheduler.after(
-                    after + time * choose.choice([0.0, 30.0]),
-                    lambda: self._report("target", invocation.execution_id, Holder(token=token), answer),
-                )
+                later = after + time * choose.choice([0.0, 30.0])
+                self.world.scheduler.after(later, lambda: self.report("target", execution, holder, answer))
+        if choose.random() < 0.3:
+            near = choose.choice([after / 2, *self.near_the_end(execution)])
+            self.world.scheduler.after(near, lambda: self.show_progress("target", execution, holder))
+        if choose.random() < 0.3:
+            near = choose.choice(self.near_the_end(execution))
+            self.world.scheduler.after(near, lambda: self.report("target", execution, holder, answer))
         if choose.random() < 0.2:
             other = Holder(token=choose.choice([*self.tokens, "guess"]))
-            self.world.scheduler.after(1, lambda: self._report("target", invocation.execution_id, other, GOOD))
+            self.world.scheduler.after(1, lambda: self.report("target", execution, other, GOOD))
 
-    def _report(
+    def near_the_end(self, execution: str) -> list[float]:
+        """Seconds from now to instants around the end of the attempt's lease and its deadline."""
+        run = self.judge.attempts[execution].run
+        edges = [run.lease_expires_at or 0, run.deadline_at or 0]
+        now = self.world.scheduler.now
+        return [edge - now + by for edge in edges for by in (-1.5, 0.5, 1.2, 2.5, 6.0, 20.0) if edge + by > now]
+
+    # --- what owners say, of workers and targets alike ---
+
+    def report(
         self,
         who: str,
         execution: str,
@@ -308,16 +232,27 @@ class WorkStory:
             return
         began = self.world.scheduler.now
         self.judge.reporting(execution, holder, answer)
-        said = self._ask(
+        asked = self.ask(
             f"{who} report",
             lambda services, _: end_execution(services, ADMIN, execution, holder, answer),
         )
-        if said is None:
+        if asked.answer is None:
             if tries:
-                again = lambda: self._report(who, execution, holder, answer, dead=dead, tries=tries - 1)  # noqa: E731
+                again = lambda: self.report(who, execution, holder, answer, dead=dead, tries=tries - 1)  # noqa: E731
                 self.world.scheduler.after(2, again)
             return
-        self.judge.told(execution, holder, answer, began, refused=isinstance(said, GnomonError))
+        refused = isinstance(asked.answer, GnomonError)
+        self.judge.told(execution, holder, answer, began, skew=asked.actor.skew, refused=refused)
+
+    def show_progress(self, who: str, execution: str, holder: Holder) -> None:
+        began, progress = self.world.scheduler.now, Progress(percent=50)
+        asked = self.ask(
+            f"{who} progress",
+            lambda services, _: report_progress(services, ADMIN, execution, holder, progress),
+        )
+        if asked.answer is not None:
+            refused = isinstance(asked.answer, GnomonError)
+            self.judge.heard(execution, holder, began, skew=asked.actor.skew, refused=refused)
 
 
 def tell(seed: int, *, traced: bool = False) -> tuple[Violation | None, list[str]]:

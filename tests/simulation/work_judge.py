@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from functions.domain.claims import Holder
@@ -12,25 +11,18 @@ from functions.domain.ids import execution_id
 from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import ActiveRun, RunState
-from tests.simulation.life import Violation
+from tests.simulation.work_holds import GRACE, LEASE, MARGIN, SKEW, Attempt, Holds, is_for_lateness, must
 
 if TYPE_CHECKING:
     from functions.usecases.claiming import Claimed
     from tests.simulation.actors import Actor
     from tests.simulation.world import World
 
-SKEW = 2
-"""Seconds that two clocks differ by."""
-MARGIN, GRACE, LEASE = 15, 5, 90
-IN_TIME = 6
-"""Seconds from its deadline to the end of an attempt where nothing went wrong: slow answers, clocks apart."""
+IN_TIME = 10
+"""Seconds from its deadline to the end of an attempt where nothing went wrong: the grace for its report, slow answers,
+clocks apart."""
 LONGEST_WAIT = 200
 """Seconds after which a worker who always polls has what waits for it."""
-
-
-def must(holds: object, rule: str, detail: object) -> None:
-    if not holds:
-        raise Violation(rule, str(detail))
 
 
 def _running(run: ActiveRun | None) -> int | None:
@@ -38,31 +30,14 @@ def _running(run: ActiveRun | None) -> int | None:
     return run.attempt if run is not None and run.state is RunState.RUNNING else None
 
 
-@dataclass
-class Attempt:
-    """One start of a run."""
-
-    run: ActiveRun
-    token: str | None = None
-    versions: list[tuple[float, ActiveRun | None]] = field(default_factory=list)
-    """The run as each write left it; None once it was over."""
-
-
-class WorkJudge:
+class WorkJudge(Holds):
     world: World
 
     def __init__(self) -> None:
+        super().__init__()
         self.rows: dict[str, Job] = {}
-        self.attempts: dict[str, Attempt] = {}
-        """By execution id."""
         self.history: dict[str, Execution] = {}
         self.reports: dict[str, list[tuple[Holder, TargetAnswer]]] = {}
-        self.faults: list[tuple[float, str | None]] = []
-        """When, and the label of the job that they met; None where that could be any."""
-
-    @property
-    def now(self) -> float:
-        return self.world.scheduler.now
 
     # --- the row ---
 
@@ -83,7 +58,7 @@ class WorkJudge:
             if over:
                 must(key in self.history or self._lean(row, slot), "a run goes on once history has its attempt", key)
             elif new is not None and new.lease_expires_at != old.lease_expires_at:
-                self._extended(key, old, new, actor)
+                self.prolonged(key, old, new, actor, self.history.get(key))
 
     @staticmethod
     def _lean(row: Job, slot: str) -> bool:
@@ -104,21 +79,8 @@ class WorkJudge:
         if deadline is not None:
             must(started <= deadline - timeout <= started + 1, "the deadline is the start + timeout", (key, deadline))
             must(lease <= deadline + MARGIN, "no lease outlives the deadline by more than 15 s", (key, lease, deadline))
+        self.started(key, new, timeout)
         self.attempts[key] = Attempt(new, versions=[(self.now, new)])
-
-    def _extended(self, key: str, old: ActiveRun, new: ActiveRun, actor: Actor) -> None:
-        lease = new.lease_expires_at or 0
-        must(actor.kind == "worker", "its worker alone keeps an execution", (key, actor.key))
-        must((old.worker_id, old.fence) == (new.worker_id, new.fence), "a heartbeat moves the lease only", key)
-        must(lease > (old.lease_expires_at or 0), "a heartbeat shortens no lease", (key, old, new))
-        must(
-            lease <= (old.deadline_at or 0) + MARGIN,
-            "nothing is held beyond its deadline",
-            (key, lease, old.deadline_at),
-        )
-        must(
-            (old.lease_expires_at or 0) > actor.began + actor.skew, "a lease that is over stays over", (key, actor.key)
-        )
 
     # --- history ---
 
@@ -134,7 +96,8 @@ class WorkJudge:
             must(execution.status is not ExecutionStatus.COMPLETED, "what is completed had started", key)
             return
         code = execution.error.code if execution.error is not None else None
-        run = next((one for _, one in reversed(attempt.versions) if one is not None), attempt.run)
+        self.ended(key, execution, actor)
+        run = attempt.last
         if code == "WORKER_LOST":
             must(
                 self.now >= (run.lease_expires_at or 0) + GRACE - SKEW, "nothing is lost before its lease is over", key
@@ -153,7 +116,7 @@ class WorkJudge:
         if attempt is None or deadline is None or self.now <= deadline + IN_TIME:
             return
         label, since = self.world.label(key[:36]), (attempt.run.started_at or 0) - IN_TIME
-        explained = any(at >= since and whose in (None, label) for at, whose in self.faults)
+        explained = any(at >= since and whose in (None, label) for at, whose, _ in self.faults)
         must(explained, "an attempt ends at its deadline at the latest", (key, self.now - deadline))
 
     def _completed(self, key: str, attempt: Attempt, execution: Execution) -> None:
@@ -174,7 +137,7 @@ class WorkJudge:
 
     # --- workers ---
 
-    def given(self, worker: str, most: int, found: Iterable[Claimed]) -> None:
+    def given(self, worker: str, most: int, found: Iterable[Claimed], began: float, *, skew: float) -> None:
         """What a poll was answered."""
         found = list(found)
         must(len(found) <= most, "a poll gets no more than it asks for", (worker, len(found), most))
@@ -183,24 +146,15 @@ class WorkJudge:
             attempt = self.attempts[key]
             must(attempt.run.worker_id == worker, "an execution is given to one worker", (key, worker))
             must(attempt.run.fence == claimed.run.fence, "it is given with its fence", (key, claimed.run.fence))
-
-    def kept(self, execution: str, holder: Holder, began: float) -> None:
-        """A heartbeat was answered well."""
-        must(self._held_since(execution, holder, began), "what is kept was held", (execution, holder))
-
-    def _held_since(self, execution: str, holder: Holder, began: float) -> bool:
-        """Whether the holder held it at some instant since then."""
-        attempt = self.attempts.get(execution)
-        if attempt is None:
-            return False
-        before = [run for at, run in attempt.versions if at <= began][-1:]
-        runs = before + [run for at, run in attempt.versions if at > began]
-        return any(run is not None and holder.holds(run) for run in runs)
+            holder = Holder(worker_id=worker, fence=claimed.run.fence)
+            self.heard(key, holder, began, skew=skew, refused=False)
 
     def reporting(self, execution: str, holder: Holder, answer: TargetAnswer) -> None:
         self.reports.setdefault(execution, []).append((holder, answer))
 
-    def told(self, execution: str, holder: Holder, answer: TargetAnswer, began: float, *, refused: bool) -> None:
+    def told(
+        self, execution: str, holder: Holder, answer: TargetAnswer, began: float, *, skew: float, refused: bool
+    ) -> None:
         """What a report was answered."""
         stored, attempt = self.history.get(execution), self.attempts.get(execution)
         said = (answer.status, answer.error, answer.result)
@@ -212,15 +166,9 @@ class WorkJudge:
             return
         if mine and same and stored is not None and stored.worker_id is not None:
             must(False, "the same report again is answered well", (execution, holder, stored))
-        if mine and stored is None:
-            always = self._held_always(execution, holder, began)
-            must(not always, "the holder's report counts", (execution, holder))
-
-    def _held_always(self, execution: str, holder: Holder, began: float) -> bool:
-        attempt = self.attempts[execution]
-        before = [run for at, run in attempt.versions if at <= began][-1:]
-        runs = before + [run for at, run in attempt.versions if at > began]
-        return bool(before) and all(run is not None and holder.holds(run) for run in runs)
+        if mine and (stored is None or is_for_lateness(stored)):
+            late = not self.in_time(execution, holder, began, skew)
+            must(late, "a report that comes in time is taken", (execution, holder, stored))
 
     def sent_token(self, invocation: Invocation, token: str) -> None:
         attempt = self.attempts[invocation.execution_id]
@@ -234,14 +182,16 @@ class WorkJudge:
 
     def called(self, invocation: Invocation, actor: Actor) -> None: ...
 
-    def answered(self, invocation: Invocation, answer: TargetAnswer, actor: Actor) -> None: ...
+    def answered(self, invocation: Invocation, answer: TargetAnswer, actor: Actor) -> None:
+        if answer.status is ExecutionStatus.COMPLETED:
+            self.accepted.add(invocation.execution_id)
 
     def finished(self, actor: Actor) -> None: ...
 
     def sends(self, hint: Any, due_at: int, actor: Actor) -> None: ...
 
     def fault(self, name: str, label: str | None, actor: Actor | None) -> None:
-        self.faults.append((self.now, label))
+        self.faults.append((self.now, label, "message" if actor is None else actor.kind))
 
     # --- the end ---
 
@@ -263,3 +213,4 @@ class WorkJudge:
             must(key in self.history or runs or self._lean(self.rows[job_id], slot), "every attempt has its end", key)
             if key not in self.history and runs:
                 self._in_time(key)
+                self.is_swept(key)

@@ -29,7 +29,7 @@ from tests.faults import Crash
 
 ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
 AT = NOW + 10
-KEY = {"concurrencyKey": "database", "maxConcurrency": 1}
+KEY: dict[str, Any] = {"concurrencyKey": "database", "maxConcurrency": 1}
 OK = TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
 BROKEN = TargetAnswer(status=ExecutionStatus.FAILED, error=ExecutionError(code="TARGET_ERROR", message="no"))
 DOWN = TargetAnswer(status=ExecutionStatus.FAILED, error=ExecutionError(code="HTTP_503", message="503"))
