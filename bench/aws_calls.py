@@ -48,6 +48,8 @@ def count_calls() -> list[Counted]:
             Counted(what="POST /v1/jobs, its owner's first in a process", calls=first),
             *_one_time_run(deployed),
             _cron_run(deployed),
+            _accepted(deployed, 60, "callback within a minute: started and accepted"),
+            _accepted(deployed, 7_200, "callback within two hours: started and accepted"),
         ]
 
 
@@ -81,3 +83,10 @@ def _cron_run(deployed: Deployed) -> Counted:
     first = (int(deployed.clock.now()) // 60 + 1) * 60
     deployed.run(first)
     return Counted(what="cron job: one run", calls=deployed.run(first + 60))
+
+
+def _accepted(deployed: Deployed, timeout_seconds: int, what: str) -> Counted:
+    slot = int(deployed.clock.now()) + 5
+    at = {"type": "once", "at": rfc3339(slot)}
+    deployed.create(reference_body() | {"schedule": at, "completion": "callback", "timeoutSeconds": timeout_seconds})
+    return Counted(what=what, calls=deployed.run(slot, ends=False))

@@ -162,13 +162,14 @@ class Deployed:
             raise AssertionError("an empty list says nothing about the calls of a list")
         return calls
 
-    def run(self, slot: int) -> list[Call]:
-        """The hint of the last created job's slot comes on time; its target succeeds at once."""
+    def run(self, slot: int, *, ends: bool = True) -> list[Call]:
+        """The hint of the last created job's slot comes on time; its target succeeds at once, or only accepts."""
         self.clock.time = slot + 0.1
         self.log.take()
         hint = Hint(self.path.rpartition("/")[2], slot_id(slot), 1)
         handled = handle_hint(self._executor, hint)
-        if handled.execution is None or handled.execution.error is not None:
+        execution = handled.execution
+        if (execution is not None) is not ends or (execution is not None and execution.error is not None):
             raise AssertionError(f"the run did not succeed: {handled}")
         return self.log.take()
 

@@ -55,3 +55,11 @@ def test_a_run_of_a_cron_job_costs_five_write_units() -> None:
     assert run.write_units <= 5, run.calls
     assert run.read_units <= 1, run.calls
     assert [call.service for call in run.calls].count("sqs") == 1
+
+
+def test_only_a_callback_that_may_outlast_its_call_costs_a_write_more() -> None:
+    """Its start, and one by which its target has until the deadline."""
+    short, long = (counted()[f"callback within {time}: started and accepted"] for time in ("a minute", "two hours"))
+
+    assert (short.write_units, long.write_units) == (1, 2), long.calls
+    assert short.read_units == long.read_units

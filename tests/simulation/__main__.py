@@ -1,7 +1,7 @@
 """`python -m tests.simulation --seeds 500`; `--seed N` replays one story, `--only a,b` leaves out all else.
 
-Each seed is a story of jobs, one of workers and one of a graph; `--workers` replays the second, `--graphs` plays or
-replays the third alone.
+Each seed is a story of jobs, one of workers and one of a graph; `--workers` and `--graphs` play or replay the second or
+the third alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=500)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="replay this one and print what happens")
-    parser.add_argument("--workers", action="store_true", help="replay the seed's story of workers")
+    parser.add_argument("--workers", action="store_true", help="stories of workers alone")
     parser.add_argument("--graphs", action="store_true", help="stories of graphs alone")
     parser.add_argument("--only", help="what of the story takes place, separated by commas: all else is left out")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -49,6 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
         only = None if chosen.only is None else frozenset(filter(None, chosen.only.split(",")))
         return replay(chosen.seed, only, graph.tell if chosen.graphs else tell)
     seeds = range(chosen.first, chosen.first + chosen.seeds)
+    if chosen.workers:
+        return _many_of_workers(seeds, chosen.processes)
     return _many_of_graphs(seeds, chosen.processes) if chosen.graphs else many(seeds, chosen.processes)
 
 

@@ -103,7 +103,7 @@ MUTANTS: list[Mutant] = [
     m(
         "fence_per_run",
         "each run counts its own fence (V6)",
-        ("domain/dispatch.py", "    fence = job.fence + 1\n", "    fence = run.fence + 1\n"),
+        ("domain/dispatch.py", "fence, instant = job.fence + 1,", "fence, instant = run.fence + 1,"),
     ),
     m(
         "waiter_needs_lastslot",
@@ -513,7 +513,7 @@ MUTANTS: list[Mutant] = [
     m(
         "sweep before the lease",
         "the sweep acts 20 s before a lease is over",
-        ("domain/visit.py", "LEASE_GRACE = 5\n", "LEASE_GRACE = -20\n"),
+        ("domain/lease.py", "LEASE_GRACE = 5\n", "LEASE_GRACE = -20\n"),
     ),
     m(
         "quarantine too soon",
@@ -823,11 +823,7 @@ MUTANTS: list[Mutant] = [
     m(
         "holder not written",
         "a slot is taken over without writing the row of its holder, who may be about to start",
-        (
-            "usecases/holders.py",
-            "        engine.jobs.save(job, replace(job, write_id=engine.new_write_id()))\n",
-            "        pass\n",
-        ),
+        ("usecases/holders.py", "return refuse_writes_under_way(engine, job) is not None", "return True"),
         by="tests/unit/test_places.py",
     ),
     m(

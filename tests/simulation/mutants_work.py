@@ -9,6 +9,8 @@ API = "tests/unit/test_api_workers.py"
 RACES = "tests/unit/test_claim_races.py"
 CLAIMS = "tests/unit/test_claims.py"
 COUNTS = "tests/unit/test_telemetry.py"
+HOLDS = "tests/unit/test_who_holds.py"
+PHASES = "tests/unit/test_callback_phases.py"
 
 WORK_MUTANTS: list[Mutant] = [
     m(
@@ -44,21 +46,29 @@ WORK_MUTANTS: list[Mutant] = [
         "a heartbeat holds an attempt for as long as it comes",
         (
             "domain/claims.py",
-            "min(math.ceil(now) + WORKER_LEASE, (run.deadline_at or 0) + LEASE_MARGIN)",
-            "math.ceil(now) + WORKER_LEASE",
+            "min(until, (run.deadline_at or 0) + LEASE_MARGIN)",
+            "until",
         ),
         by=STORIES,
     ),
     m(
         "heartbeat revives",
         "a heartbeat prolongs a lease that is over",
-        ("domain/claims.py", " or run.lease_expires_at <= now:", ":"),
+        (
+            "domain/claims.py",
+            "    if not is_held(run, now):\n        return Drop(why_not_held(run, now))\n    lease",
+            "    lease",
+        ),
         by=STORIES,
     ),
     m(
         "lease shortened",
         "a heartbeat sets the lease even where it would end sooner",
-        ("domain/claims.py", "    if lease <= run.lease_expires_at:\n        return Held(job)\n", ""),
+        (
+            "domain/claims.py",
+            "    if run.lease_expires_at is not None and lease <= run.lease_expires_at:\n        return Held(job)\n",
+            "",
+        ),
         by=CLAIMS,
     ),
     m(
@@ -86,7 +96,7 @@ WORK_MUTANTS: list[Mutant] = [
     m(
         "claim without a lease",
         "a claim holds as long as the job's timeout",
-        ("domain/dispatch.py", "lease = min(lease, math.ceil(now) + WORKER_LEASE)", "pass"),
+        ("domain/dispatch.py", "lease = min(lease, instant + WORKER_LEASE)", "pass"),
         by=STORIES,
     ),
     m(
@@ -114,7 +124,7 @@ WORK_MUTANTS: list[Mutant] = [
     m(
         "late report counts",
         "a report after the deadline ends the attempt well",
-        ("usecases/reports.py", "if is_too_late(run, services.clock.now()):", "if False:"),
+        ("usecases/reports.py", "if is_held(run, now):", "if True:"),
         by=API,
     ),
     m(
@@ -132,7 +142,7 @@ WORK_MUTANTS: list[Mutant] = [
         "a target's acceptance ends the attempt",
         (
             "usecases/executor.py",
-            "if job.defined.completion is Completion.CALLBACK and answer.status is ExecutionStatus.COMPLETED:",
+            "if run.deadline_at is not None and answer.status is ExecutionStatus.COMPLETED:",
             "if False:",
         ),
         by=STORIES,
@@ -140,7 +150,7 @@ WORK_MUTANTS: list[Mutant] = [
     m(
         "no hint for the deadline",
         "a callback that does not come is left to the lease",
-        ("domain/dispatch.py", "() if run.deadline_at is None else (Due(slot, run.attempt, run.deadline_at),)", "()"),
+        ("domain/dispatch.py", "() if ends_at is None else (Due(slot, run.attempt, ends_at),)", "()"),
         by=API,
     ),
     m(
@@ -160,15 +170,15 @@ WORK_MUTANTS: list[Mutant] = [
         "the hint for the deadline leaves alone what a worker holds",
         (
             "domain/dispatch.py",
-            "or run.deadline_at is None:",
-            "or run.deadline_at is None or run.worker_id is not None:",
+            "hint.attempt != run.attempt or ends_at is None:",
+            "hint.attempt != run.attempt or ends_at is None or run.worker_id is not None:",
         ),
         by=STORIES,
     ),
     m(
         "deadline too soon",
         "the hint for the deadline ends the attempt whenever it comes",
-        ("domain/dispatch.py", "_early(run.deadline_at, now) or Overdue", "Overdue"),
+        ("domain/dispatch.py", "_early(ends_at, now) or Overdue", "Overdue"),
         by=STORIES,
     ),
     m(
@@ -204,5 +214,182 @@ WORK_MUTANTS: list[Mutant] = [
         "a run that waits for workers of the old queue is left there",
         ("domain/claims.py", "and run.waits_for != offer:", "and False:"),
         by=STORIES,
+    ),
+    # --- who holds a running attempt (docs/protocol.md, section 7) ---
+    m(
+        "one lease for both phases",
+        "a callback's start holds for as long as its report may take",
+        ("domain/dispatch.py", "instant + call_seconds(definition) +", "instant + definition.timeout_seconds +"),
+        by=STORIES,
+    ),
+    m(
+        "acceptance unwritten",
+        "a target that accepted has no longer than its call",
+        ("usecases/executor.py", "        _accept(executor, job, slot)\n", ""),
+        by=STORIES,
+    ),
+    m(
+        "refusal accepted",
+        "a target that did not accept has until the deadline, too",
+        (
+            "usecases/executor.py",
+            "run.deadline_at is not None and answer.status is ExecutionStatus.COMPLETED:",
+            "run.deadline_at is not None:",
+        ),
+        by=STORIES,
+    ),
+    m(
+        "acceptance of another start",
+        "an acceptance is written whatever start the row is of",
+        ("domain/claims.py", "run is None or run.fence != fence or run.deadline_at is None:", "run is None:"),
+        by=CLAIMS,
+    ),
+    m(
+        "acceptance beyond the deadline",
+        "a target that accepted holds the attempt for another day",
+        ("domain/claims.py", "run.deadline_at + LEASE_MARGIN, reason", "run.deadline_at + 86_400, reason"),
+        ("domain/claims.py", "min(until, (run.deadline_at or 0) + LEASE_MARGIN)", "until"),
+        by=STORIES,
+    ),
+    m(
+        "token for whatever completion",
+        "an attempt is sent a token by the definition as it is at the call",
+        (
+            "usecases/executor.py",
+            "None if run.deadline_at is None else run.started_by,",
+            'run.started_by if str(definition.completion) == "callback" else None,',
+        ),
+        by=PHASES,
+    ),
+    m(
+        "a slow start calls",
+        "a target is called although the lease is over",
+        ("usecases/executor.py", "    if seconds < 1:\n        return None\n", "    seconds = max(seconds, 1)\n"),
+        by=PHASES,
+    ),
+    m(
+        "a slow start has all its time",
+        "a call may take longer than its lease",
+        (
+            "usecases/executor.py",
+            "min(call_seconds(job.defined), seconds_to_call(run, executor.clock.now()))",
+            "call_seconds(job.defined) if seconds_to_call(run, executor.clock.now()) > 0 else 0",
+        ),
+        by=PHASES,
+    ),
+    m(
+        "permit of a call for the timeout",
+        "a dead callback attempt's permit is looked after when its deadline is over",
+        (
+            "usecases/admission.py",
+            "until = math.ceil(now) + call_seconds(definition) + HOLD_MARGIN",
+            "until = math.ceil(now) + definition.timeout_seconds + HOLD_MARGIN",
+        ),
+        by=HOLDS,
+    ),
+    m(
+        "lease is all",
+        "a report counts as long as the lease, whatever the deadline",
+        ("domain/lease.py", " or is_too_late(run, now) else Hold.HELD", " else Hold.HELD"),
+        by=STORIES,
+    ),
+    m(
+        "deadline is all",
+        "a report counts until the deadline, whatever the lease",
+        (
+            "domain/lease.py",
+            "Hold.LAPSED if lease <= now or is_too_late(run, now)",
+            "Hold.LAPSED if is_too_late(run, now)",
+        ),
+        by=STORIES,
+    ),
+    m(
+        "no grace",
+        "a report one second after the deadline is refused",
+        (
+            "domain/lease.py",
+            "run.deadline_at is not None and run.deadline_at + REPORT_GRACE <= now",
+            "run.deadline_at is not None and run.deadline_at <= now",
+        ),
+        by=STORIES,
+    ),
+    m(
+        "timed out in the grace",
+        "an attempt is timed out at its deadline",
+        ("domain/lease.py", "run.deadline_at + REPORT_GRACE + CLOCK_SKEW", "run.deadline_at"),
+        by=STORIES,
+    ),
+    m(
+        "timed out within clock skew",
+        "an attempt is timed out while a function whose clock is behind takes its report",
+        ("domain/lease.py", "run.deadline_at + REPORT_GRACE + CLOCK_SKEW", "run.deadline_at + REPORT_GRACE"),
+        by=STORIES,
+    ),
+    m(
+        "free at the end of the lease",
+        "others act while an owner's clock may still say that it holds",
+        ("domain/lease.py", "lease + LEASE_GRACE <= now or is_overdue", "lease <= now or is_overdue"),
+        by=STORIES,
+    ),
+    m(
+        "a late report ends it",
+        "a report that is late by one clock ends what another takes reports on",
+        ("usecases/reports.py", "    if is_overdue(run, now):", "    if True:"),
+        by=HOLDS,
+    ),
+    m(
+        "a late heartbeat ends it",
+        "a heartbeat that is late by one clock ends what another takes reports on",
+        (
+            "usecases/workers.py",
+            "is_overdue(run, services.clock.now())",
+            "run.deadline_at is not None and run.deadline_at + 2 <= services.clock.now()",
+        ),
+        by=HOLDS,
+    ),
+    m(
+        "given again though lapsed",
+        "the same poll is given an execution whose lease is over",
+        ("domain/claims.py", "Held(job) if is_held(run, now) else Drop(why_not_held(run, now))", "Held(job)"),
+        by=STORIES,
+    ),
+    m(
+        "refused without its reason",
+        "a report after the deadline is told that it is lost",
+        ("domain/claims.py", "ExecutionStatus.TIMED_OUT.value if is_too_late(run, now) else", ""),
+        by=HOLDS,
+    ),
+    m(
+        "permit of an owner",
+        "a permit is taken from an owner whose lease has just ended",
+        ("usecases/holders.py", "if not is_free(run, engine.clock.now()):", "if is_held(run, engine.clock.now()):"),
+        ("usecases/holders.py", "import is_free", "import is_held"),
+        by=HOLDS,
+    ),
+    m(
+        "taker leaves heartbeats",
+        "a heartbeat under way revives what lost its permit",
+        (
+            "usecases/holders.py",
+            "        if not is_free(run, engine.clock.now()):\n            return False\n",
+            "        return is_free(run, engine.clock.now())\n",
+        ),
+        by=HOLDS,
+    ),
+    m(
+        "sweep leaves heartbeats",
+        "a heartbeat under way revives what the sweep has ended",
+        (
+            "usecases/sweep.py",
+            "        if run.deadline_at is not None:\n            unmoved",
+            "        if False:\n            unmoved",
+        ),
+        by=HOLDS,
+    ),
+    m(
+        "sweep by the lease alone",
+        "a worker that was silent beyond its deadline is lost, not timed out",
+        ("usecases/sweep.py", "if is_overdue(run, engine.clock.now()):", "if False:"),
+        by=API,
     ),
 ]

@@ -148,6 +148,8 @@ def test_many_seeds_are_stories_of_jobs_of_crowds_of_workers_and_of_graphs(
     assert re.search(r"^4 stories, .* job-days", said, re.M)
     assert main(["--graphs", "--seeds", "4", "--processes", "1"]) == 0
     assert capsys.readouterr().out.count("stories") == 1
+    assert main(["--workers", "--seeds", "4", "--processes", "1"]) == 0
+    assert capsys.readouterr().out.startswith("4 stories of workers in")
 
     monkeypatch.setattr("tests.simulation.__main__.of_workers", _breaks_at_two)
     assert main(["--seeds", "4", "--processes", "1"]) == 1

@@ -11,6 +11,7 @@ import pytest
 from functions.domain.claims import (
     Held,
     Holder,
+    decide_accept,
     decide_claim,
     decide_extend,
     is_same_report,
@@ -276,3 +277,60 @@ def test_a_time_out_is_retried_by_the_rules() -> None:
     assert (execution.error.code, execution.worker_id) == ("TIMEOUT", "w1")
     strict = make_definition(retryConfig={"nonRetryableErrors": ["TIMEOUT"]}, **WORKER)
     assert ended(replace(held(), definition=strict)).final
+
+
+def called(**changes: Any) -> Job:
+    """A callback attempt in its call."""
+    given = {"fence": 4, "lease_expires_at": NOW + 75, "deadline_at": NOW + 7_200, "started_by": "own"}
+    run = make_run(**given | changes)
+    return make_job(document={**CALLBACK, "timeoutSeconds": 7_200}, runs=MappingProxyType({SLOT: run}), fence=4)
+
+
+def accept(job: Job, *, fence: int = 4, attempt: int = 1, now: float = NOW + 3.5) -> Any:
+    return decide_accept(job, ExecutionKey(JOB_ID, SLOT, attempt), fence=fence, now=now)
+
+
+def test_an_acceptance_gives_the_target_until_the_deadline_and_leaves_attention_alone() -> None:
+    job = replace(called(), attention_at=NOW + 30)
+
+    decision = accept(job)
+
+    assert isinstance(decision, Write)
+    assert (decision.reason, decision.hints, decision.starts) == ("ACCEPTED", (), None)
+    expected = replace(job.runs[SLOT], lease_expires_at=NOW + 7_215)
+    assert decision.job == replace(job, runs=MappingProxyType({SLOT: expected}))
+    assert accept(decision.job) == Held(decision.job), "once"
+
+
+def test_an_acceptance_is_needed_where_the_lease_of_the_call_ends_first() -> None:
+    job = called(deadline_at=NOW + 60)
+    assert accept(job) == Held(job)
+    assert isinstance(accept(called(deadline_at=NOW + 61)), Write)
+
+
+@pytest.mark.parametrize(
+    ("run", "about", "reason"),
+    [
+        ({}, {"fence": 3}, "LOST"),
+        ({}, {"attempt": 2}, "LOST"),
+        ({"state": RunState.WAITING}, {}, "LOST"),
+        ({"deadline_at": None}, {}, "LOST"),
+        ({}, {"now": NOW + 74.9}, None),
+        ({}, {"now": NOW + 75}, "LOST"),
+        ({"lease_expires_at": NOW + 75, "deadline_at": NOW + 61}, {"now": NOW + 63}, "TIMED_OUT"),
+    ],
+)
+def test_only_what_is_held_under_this_start_is_accepted(
+    run: dict[str, Any], about: dict[str, Any], reason: str | None
+) -> None:
+    decision = accept(called(**run), **about)
+    assert isinstance(decision, Write) if reason is None else decision == Drop(reason)
+
+
+def test_what_a_worker_held_is_not_claimed_again_once_its_lease_is_over() -> None:
+    taken = claim(offered()).job
+    lease = taken.runs[SLOT].lease_expires_at or 0
+
+    assert claim(taken, now=lease - 0.1) == Held(taken)
+    assert claim(taken, now=lease) == Drop("LOST")
+    assert claim(taken, now=(taken.runs[SLOT].deadline_at or 0) + 2) == Drop("TIMED_OUT")
