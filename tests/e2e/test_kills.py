@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
-from functions.domain import job, lease, visit
+from functions.domain import job, lease, path, visit
 from functions.domain.ids import new_write_id
 from gnomon.client import Client
 from tests.e2e.processes import kill, processes_of
@@ -32,6 +32,8 @@ HINT_LOST = job.HINT_SLACK + TICK + GRACE
 SWEEP_LOST = visit.WAKE_BACKOFF + TICK + GRACE
 """Seconds after a sweep's death within which a job is woken that it had marked as woken."""
 LEASE = lease.LEASE_MARGIN
+CALL = path.DIRECT_SECONDS
+"""Seconds that a call of a callback attempt may take."""
 REPAIRED = 120
 """Seconds after the lease within which a lost run is repeated and has ended."""
 QUICK = {"maxRetries": 3, "initialDelaySeconds": 1, "backoffStrategy": "fixed", "jitter": 0}
@@ -87,6 +89,10 @@ class CutBulk:
 @dataclass(frozen=True)
 class KilledExecutors:
     ids: list[str]
+    callback: str
+    """Of a job whose target was being called: it would have had two hours to report."""
+    waiting: str
+    """Of a job that waits for the same concurrency key."""
     killed: float
     """Epoch seconds."""
 
@@ -109,7 +115,7 @@ def cut_sweep(
 def killed_executors(stack: Stack, api: Api, endpoint: Endpoint, scheduler: Client) -> Iterator[KilledExecutors]:
     killed = _kill_executors(stack, api, endpoint)
     yield killed
-    _delete(scheduler, killed.ids)
+    _delete(scheduler, [*killed.ids, killed.callback, killed.waiting])
 
 
 @pytest.fixture(scope="module")
@@ -189,10 +195,20 @@ def _kill_executors(stack: Stack, api: Api, endpoint: Endpoint) -> KilledExecuto
     bodies = [
         job_body(schedule=once(0), target=endpoint.target("sleep-200"), timeoutSeconds=PATIENCE) for _ in range(SHORT)
     ]
-    ids = _bulk(api, bodies)
+    late = {
+        "completion": "callback",
+        "timeoutSeconds": 7_200,
+        "retryConfig": QUICK,
+        "concurrencyKey": unique("key"),
+        "maxConcurrency": 1,
+    }
+    callback, *ids = _bulk(api, [job_body(schedule=once(0), target=endpoint.target("hang-202"), **late), *bodies])
+    until(lambda: endpoint.calls(callback), seconds=30, every=0.05, hint="the callback's target is called")
     until(lambda: sum(bool(endpoint.calls(one)) for one in ids) >= SHORT // 4, seconds=30, every=0.05, hint="they run")
     kill(processes_of(stack.outputs["ExecutorFunction"], of=stack.place))
-    return KilledExecutors(ids, time.time())
+    killed = time.time()
+    [waiting] = _bulk(api, [job_body(schedule=once(0), target=endpoint.target("202"), **late)])
+    return KilledExecutors(ids, callback, waiting, killed)
 
 
 def _cut_bulk(stack: Stack, api: Api, endpoint: Endpoint, rows: Rows, count: int) -> CutBulk:
@@ -300,3 +316,29 @@ def test_sweep_killed_in_the_middle_of_a_tick(cut_sweep: CutSweep, scheduler: Cl
     for job_id, attempts in histories.items():
         assert [(each["attempt"], each["status"]) for each in attempts] == [(1, "COMPLETED")]
         assert len(endpoint.calls(job_id)) == 1
+
+
+def test_a_callback_whose_call_was_killed_is_repeated_soon(
+    killed_executors: KilledExecutors, scheduler: Client, api: Api, endpoint: Endpoint
+) -> None:
+    """Its timeout is two hours, but its lease is that of its call: neither it nor its key waits for longer."""
+    killed = killed_executors
+    latest = killed.killed + CALL + LEASE + REPAIRED
+
+    def report(job_id: str, attempt: int) -> None:
+        hint = f"attempt {attempt} is called"
+        until(
+            lambda: len(endpoint.calls(job_id)) >= attempt, seconds=max(1.0, latest - time.time()), every=1, hint=hint
+        )
+        headers = endpoint.calls(job_id)[attempt - 1].headers
+        path = f"/v1/executions/{headers['gnomon-run-id']}-{attempt:04d}/complete"
+        assert api.post(path, {"token": headers["gnomon-callback-token"]}).status_code == 200
+
+    report(killed.callback, 2)
+    report(killed.waiting, 1)
+    histories = _all_completed(scheduler, [killed.callback, killed.waiting], latest)
+    lost, done = histories[killed.callback]
+    assert (lost["error"]["code"], done["status"]) == ("WORKER_LOST", "COMPLETED")
+    assert killed.killed + CALL + LEASE - GRACE <= instant(lost["completedAt"]) <= latest
+    assert [each["status"] for each in histories[killed.waiting]] == ["COMPLETED"]
+    assert instant(histories[killed.waiting][0]["startedAt"]) <= latest

@@ -244,7 +244,7 @@ def test_a_worker_that_does_not_report_is_timed_out_at_its_deadline(
 
     done, late = work.history(job["id"])
     assert (late["id"], late["status"], late["error"]["code"]) == (first["id"], "TIMED_OUT", "TIMEOUT")
-    assert 0 <= instant(late["completedAt"]) - deadline <= 1.5
+    assert 4 <= instant(late["completedAt"]) - deadline <= 5.5
     assert (done["id"], done["attempt"], done["status"]) == (second["id"], 2, "RUNNING")
     with pytest.raises(GnomonApiError) as refused:
         work.complete_execution(first["id"], worker_id=worker["id"], fence=first["fence"])
@@ -332,7 +332,7 @@ def test_a_callback_that_does_not_come_times_out_and_is_retried(
 
     assert (late["status"], late["error"]["code"], late["final"]) == ("TIMED_OUT", "TIMEOUT", False)
     held = instant(late["completedAt"]) - instant(late["startedAt"])
-    assert 5 <= held <= 7.5, "within a second of its deadline, in whole seconds rounded up, and the queue's own delay"
+    assert 9 <= held <= 11.5, "4 s after its deadline, in whole seconds rounded up, and the queue's own delay"
     assert done["result"] == "done"
 
 
