@@ -71,7 +71,8 @@ def _fire(  # noqa: PLR0911 - a line a decision
     if is_not_the_deadlines(run, now):
         return Drop(NEEDED)
     due_at = run.due_at if run.due_at is not None else int(now)
-    early = _early(due_at, now)
+    # Until then a function whose clock is behind takes a decision at the gate.
+    early = _early(due_at + CLOCK_SKEW if run.at_gate else due_at, now)
     if early is not None:
         return early
     if run.verdict is not None or is_expired(hint.slot_id, run, job.defined, now):

@@ -95,4 +95,10 @@ GATE_MUTANTS: list[Mutant] = [
         ("domain/visit.py", "run.waits_for not in (None, APPROVAL)\n", "run.waits_for is not None\n"),
         by=GATES,
     ),
+    m(
+        "gate over within clock skew",
+        "a gate's time is over while a function whose clock is behind takes a decision",
+        ("domain/dispatch.py", "due_at + CLOCK_SKEW if run.at_gate else due_at", "due_at"),
+        by=GATES,
+    ),
 ]

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from functions.domain.caller import Caller, Role
+from functions.domain.decision import Resend, Wait
+from functions.domain.dispatch import decide_hint
 from functions.domain.errors import (
     ConflictError,
     ForbiddenError,
@@ -178,14 +180,26 @@ class TestDecisions:
         driver = Driver()
         gate = GATE if on_timeout is None else {**GATE, "onTimeout": on_timeout}
         job = waiting(driver, approval=gate)
-        driver.run_until(AT + 3_601 + 2)
+        driver.run_until(AT + 3_603)
         [execution] = driver.executions(job.id)
         assert execution.approval is not None
-        assert (execution.approval.by, execution.approval.at) == ("timeout", AT + 3_600)
+        assert (execution.approval.by, execution.approval.at) == ("timeout", AT + 3_602)
         assert calls(driver) == called
         assert driver.row(job.id).status is (status or JobStatus.CANCELLED)
         if not called:
             assert (execution.status, execution.reason) == (ExecutionStatus.CANCELLED, "APPROVAL_TIMEOUT")
+
+    @pytest.mark.parametrize("ahead", [-2.0, 0.0, 2.0])
+    def test_a_decision_in_time_counts_whatever_clock_a_consumer_has(self, ahead: float) -> None:
+        driver = Driver()
+        job = waiting(driver)
+        row = driver.row(job.id)
+
+        decision = decide_hint(row, Hint(job.id, SLOT, 1), now=AT + 3_600 - 0.001 + ahead, write_id="m")
+
+        assert isinstance(decision, (Wait, Resend)), "the gate's time is over when no clock takes a decision any more"
+        driver.world.clock.time = AT + 3_600 - 0.001
+        assert approve(driver, job).runs[SLOT].approval is not None
 
     def test_the_second_of_two_is_told_who_decided_what_and_when(self) -> None:
         driver = Driver()
