@@ -39,6 +39,7 @@ class CronExpression:
         self._calendar = CronCalendar(fields)
         self._zone = clocks
         self._elapsed = fields.elapsed
+        self._unclear = fields.unclear
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CronExpression):
@@ -64,6 +65,14 @@ class CronExpression:
         """
         hashed_by = job_id if is_hashed(expression) else None
         return _parsed(expression, timezone, hashed_by, field, timezone_field)
+
+    def must_be_clear(self, field: str) -> None:
+        """Raise InvalidFieldError for what schedulers read differently: a step on a single value.
+
+        Asked of new expressions only: stored jobs of releases that accepted it keep their reading.
+        """
+        if self._unclear is not None:
+            raise InvalidFieldError(field, self._unclear)
 
     def next_after(self, instant: int) -> int | None:
         """The first slot strictly after `instant`; None when there is none before 2286-11-20 (LAST_INSTANT)."""
@@ -166,6 +175,7 @@ def preview(expression: str, timezone: str, *, after: int, count: int, job_id: s
     would not be the job's times.
     """
     cron = CronExpression.of(expression, timezone, job_id=job_id, field="expression", timezone_field="timezone")
+    cron.must_be_clear("expression")
     slots: list[int] = []
     while len(slots) < count:
         slot = cron.next_after(slots[-1] if slots else after)

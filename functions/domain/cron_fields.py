@@ -59,9 +59,12 @@ _FIELDS = (
     _Field("day-of-week", 0, 7, 6, _DAYS),
 )
 _WEEKDAY_FIELD = _FIELDS[4]
+_SHOWN_VALUES = 5
+"""Values of a refused reading that its message names."""
 _ITEM = re.compile(r"(?:\*|(?P<low>\d{1,4}|[A-Z]{3})(?:-(?P<high>\d{1,4}|[A-Z]{3}))?)(?:/(?P<step>\d{1,4}))?", re.ASCII)
 _HASHED = re.compile(r"H(?:\((?P<low>\d{1,4})-(?P<high>\d{1,4})\))?(?:/(?P<step>\d{1,4}))?", re.ASCII)
 _NTH = re.compile(r"(?P<day>\d|[A-Z]{3})#(?P<nth>\d{1,4})", re.ASCII)
+_STEP_ON_A_DAY = re.compile(r"(?:L|\w{1,4}L|\w{1,4}#\d{1,4})/\d{0,4}", re.ASCII)
 _LAST = re.compile(r"(?P<day>\d|[A-Z]{3})L", re.ASCII)
 
 
@@ -83,6 +86,8 @@ class CronFields:
     """Day-of-month and day-of-week must both match: one of them begins with `*` (Debian crontab(5))."""
     elapsed: bool
     """Minute or hour begins with `*`: runs keep real elapsed time when the clocks change (Debian cron(8))."""
+    unclear: str | None = None
+    """Why a new job may not use it although stored jobs may: it has a step on a single value (`5/15`)."""
 
 
 def parse(expression: str, *, job_id: str | None, field: str) -> CronFields:
@@ -111,6 +116,7 @@ def parse(expression: str, *, job_id: str | None, field: str) -> CronFields:
         last_weekdays=frozenset(day for day, places in nth.items() if "l" in places),
         both=parts[2].startswith("*") or parts[4].startswith("*"),
         elapsed=parts[0].startswith("*") or parts[1].startswith("*"),
+        unclear=_step_on_one_value(parts),
     )
 
 
@@ -137,6 +143,44 @@ def _split(expression: str, field: str) -> list[str]:
             f"{' '.join(kind.name for kind in _FIELDS)}",
         )
     return parts
+
+
+def _step_on_one_value(parts: list[str]) -> str | None:
+    """What is wrong with the first item such as `5/15` or `MON/2`, and what to write instead; None without one.
+
+    Some schedulers read it as every step from that value on (as this one does), others as that value alone.
+    """
+    for part, kind in zip(parts, _FIELDS, strict=True):
+        for item in part.split(","):
+            match = _ITEM.fullmatch(item)
+            if match is None or match["low"] is None or match["high"] is not None or match["step"] is None:
+                continue
+            low, step = match["low"], match["step"]
+            values = range(_number(low, kind), _last_of(kind) + 1, int(step))
+            if len(values) < 2:
+                return f'{kind.name} {shown(item)}: a step on a single value has no effect. Write "{low}".'
+            named = low in kind.names
+            names = [_name(value, kind) if named else str(value) for value in (*values, _last_of(kind))]
+            found = ", ".join(names[: min(len(values), _SHOWN_VALUES)]) + (", …" if len(values) > _SHOWN_VALUES else "")
+            written = f"{low}-{names[-1]}/{step}"
+            return (
+                f"{kind.name} {shown(item)}: a step on a single value is read as {written} ({found}) by some "
+                f'schedulers and as {low} alone by others. Write "{written}" or "{low}".'
+            )
+    return None
+
+
+def _number(text: str, kind: _Field) -> int:
+    return kind.names[text] if text in kind.names else int(text)
+
+
+def _name(value: int, kind: _Field) -> str:
+    return next(name for name, named in kind.names.items() if named == value)
+
+
+def _last_of(kind: _Field) -> int:
+    """Where `n/step` ends: the week's last day is Saturday."""
+    return 6 if kind is _WEEKDAY_FIELD else kind.high
 
 
 def _rewrite(text: str, kind: _Field, job_id: str | None, field: str) -> str:
@@ -179,13 +223,15 @@ class _Item:
     def _plain(self) -> str:
         match = _ITEM.fullmatch(self._text)
         if match is None:
+            if _STEP_ON_A_DAY.fullmatch(self._text):
+                raise self._error("a step needs a range, and L and # name single days")
             raise self._error(self._limit())
         step = self._step(match["step"])
         if match["low"] is None:
             return self._text
         low = self._value(match["low"])
         if match["high"] is None:
-            return f"{low}" if match["step"] is None else self._range(low, self._top(), step)
+            return f"{low}" if match["step"] is None else self._range(low, _last_of(self._kind), step)
         high = self._value(match["high"])
         if high < low:
             raise self._error("a range must not run backwards")
@@ -223,10 +269,6 @@ class _Item:
         if step < 1:
             raise self._error("a step is at least 1")
         return step
-
-    def _top(self) -> int:
-        """Where `n/step` ends: the week's last day is Saturday."""
-        return 6 if self._kind is _WEEKDAY_FIELD else self._kind.high
 
     def _limit(self) -> str:
         kind = self._kind

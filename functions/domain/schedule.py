@@ -86,6 +86,8 @@ class Schedule:
         """Raise InvalidFieldError for what is refused only when a job is made or its schedule changed."""
         if self.type is ScheduleType.UPSTREAM:
             return
+        if self.cron is not None:
+            self.cron.must_be_clear("schedule.expression")
         if self.at is not None:
             _check_once(self.at, now)
         if self.end_at is not None:
