@@ -78,13 +78,14 @@ class DraftReader:
         document = {name: value for name, value in body.items() if name not in _APART}
         stored = None if before is None or before.definition is None else before.definition
         document["target"] = unmasked(document["target"], None if stored is None else stored.target)
-        check_taken(payload, [one["jobId"] for one in document.get("dependsOn") or ()])
+        parents = [one["jobId"] for one in document.get("dependsOn") or ()]
+        check_taken(payload, parents, is_stored=stored is not None and payload == stored.payload)
         return JobDraft(document=document, payload=payload, enabled=body.get("enabled"))
 
     def _check(self, document: Mapping[str, Any], before: Job | None) -> None:
         now = self.clock.now()
         unchanged: Mapping[str, Any] = before.definition.document if before and before.definition else {}
-        check_dependencies(document)
+        check_dependencies(document, unchanged)
         if before is None or _timed(document) != _timed(unchanged):
             job_id, created_at = (_ANY_JOB, int(now)) if before is None else (before.id, before.created_at)
             Schedule.read(document, job_id=job_id, created_at=created_at).check(now=now)

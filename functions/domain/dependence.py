@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from functions.domain.errors import InvalidFieldError
@@ -55,9 +56,10 @@ _ONLY_WITH_PARENTS = ("join", "onUpstreamFailure", "upstreamTimeoutSeconds")
 _ONLY_WITH_SCHEDULE = ("startAt", "endAt", "maxRuns", "spreadSeconds", "misfirePolicy", "misfireGraceSeconds")
 
 
-def check_dependencies(document: Mapping[str, Any]) -> None:
+def check_dependencies(document: Mapping[str, Any], stored: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Check what the fields about dependencies say, and of the schedule, as far as no row of another job is needed.
 
+    `stored`: the job's document before the change; conditions that are in it keep their meaning.
     Raises InvalidFieldError naming field, value and what is allowed.
     """
     dependencies = document.get("dependsOn")
@@ -76,6 +78,7 @@ def check_dependencies(document: Mapping[str, Any]) -> None:
             raise InvalidFieldError(
                 field, f"{field} is for a job that runs by a schedule of its own: leave it out beside dependsOn."
             )
+    known = {one.get("when") for one in stored.get("dependsOn") or ()}
     seen: dict[str, int] = {}
     for index, one in enumerate(dependencies):
         first = seen.setdefault(one["jobId"], index)
@@ -84,7 +87,7 @@ def check_dependencies(document: Mapping[str, Any]) -> None:
                 f"dependsOn[{index}].jobId", f"{one['jobId']} is in dependsOn[{first}] already: name each job once."
             )
         if one.get("when") is not None:
-            check(one["when"], f"dependsOn[{index}].when")
+            check(one["when"], f"dependsOn[{index}].when", is_stored=one["when"] in known)
 
 
 def _check_without(document: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from jmespath.visitor import TreeInterpreter
 
 from functions.domain.errors import InvalidFieldError
 from functions.domain.expression_costs import PRICES, STEPS, Effort, ExpressionError, pay_for_key, pay_in_full
+from functions.domain.expression_hints import Token, hint_at, hint_for_function, misreading
 from functions.domain.target_url import shown_value
 
 __all__ = ["CHARACTERS", "LEVELS", "STEPS", "Effort", "ExpressionError", "check", "value_of"]
@@ -29,24 +30,31 @@ LEVELS = 50
 """Deepest nesting of an expression: brackets, and what its operators make of it."""
 
 
-def check(expression: str, field: str) -> None:
-    """Raise InvalidFieldError for what is no JMESPath, or too long, too deep, or calls a function there is not."""
+def check(expression: str, field: str, *, is_stored: bool = False) -> None:
+    """Raise InvalidFieldError for what is no JMESPath, or too long, too deep, calls a function there is not, or does
+    not mean what it says. `is_stored`: the job has it already, and keeps its meaning.
+    """
     if len(expression) > CHARACTERS:
         raise InvalidFieldError(field, f"has {len(expression)} characters; at most {CHARACTERS} are allowed.")
     shown = shown_value(expression)
     try:
-        _check_tokens(expression)
+        tokens = _checked_tokens(expression)
         levels = _check_nodes(jmespath.compile(expression).parsed)
     except ParseError as error:
         position = len(expression) if error.lex_position is None else error.lex_position
         what = "the expression ends too early" if position >= len(expression) else f"{shown_value(error.token_value)}"
-        raise InvalidFieldError(field, f"{shown} is no JMESPath: at character {position + 1}, {what}.") from None
+        hint = hint_at(expression, position)
+        advice = "" if hint is None else f" In JMESPath, {hint}."
+        message = f"{shown} is no JMESPath: at character {position + 1}, {what}.{advice}"
+        raise InvalidFieldError(field, message) from None
     except (JMESPathError, ExpressionError) as error:
         raise InvalidFieldError(field, f"{shown} is no JMESPath that is allowed: {error}") from None
     except RecursionError:
-        levels = LEVELS + 1
+        levels, tokens = LEVELS + 1, []
     if levels > LEVELS:
         raise InvalidFieldError(field, f"{shown} is nested deeper than the {LEVELS} levels that are allowed.")
+    if not is_stored and (why := misreading(tokens)) is not None:
+        raise InvalidFieldError(field, f"{shown}: {why}.")
 
 
 def value_of(expression: str, value: Any, effort: Effort | None = None) -> Any:
@@ -87,14 +95,16 @@ def _refuse(constant: str) -> Any:
 _OPEN, _CLOSE = {"lparen", "lbracket", "lbrace", "filter"}, {"rparen", "rbracket", "rbrace"}
 
 
-def _check_tokens(expression: str) -> None:
-    """Raises LexerError, and ExpressionError before the parser would recurse too deep."""
-    depth = 0
+def _checked_tokens(expression: str) -> list[Token]:
+    """Raises LexerError, and RecursionError before the parser would recurse too deep."""
+    depth, tokens = 0, []
     for token in _StrictLexer().tokenize(expression):
         kind = token["type"]
         depth += (kind in _OPEN) - (kind in _CLOSE)
         if depth > LEVELS:
             raise RecursionError
+        tokens.append(token)
+    return tokens
 
 
 def _check_nodes(root: dict[str, Any]) -> int:
@@ -115,7 +125,8 @@ def _inner(node: dict[str, Any], called: bool) -> Iterator[dict[str, Any]]:
         # A field of true or false: always null, and never what was meant.
         raise ExpressionError("`!a.b` is read as `(!a).b`: write `!(a.b)`")
     if node["type"] == "function_expression" and node["value"] not in PRICES:
-        raise ExpressionError(f"there is no function {shown_value(node['value'])}")
+        hint = hint_for_function(node["value"])
+        raise ExpressionError(f"there is no function {shown_value(node['value'])}{'' if hint is None else f': {hint}'}")
     return (child for child in node["children"] if isinstance(child, dict))
 
 

@@ -60,8 +60,9 @@ def may_take(payload: str) -> bool:
     return _MARK in payload
 
 
-def check_taken(payload: str, parents: Iterable[str]) -> None:
-    """Check what a payload takes; `parents` are the jobs that its job depends on, none for none.
+def check_taken(payload: str, parents: Iterable[str], *, is_stored: bool = False) -> None:
+    """Check what a payload takes; `parents` are the jobs that its job depends on, none for none. `is_stored`: the job
+    has this payload already.
 
     Raises InvalidFieldError naming the place, the value and what is allowed.
     """
@@ -70,7 +71,7 @@ def check_taken(payload: str, parents: Iterable[str]) -> None:
         return
     values = list(_values([json.loads(payload)]))
     for one in values:
-        _check_value(one, allowed)
+        _check_value(one, allowed, is_stored=is_stored)
     if len(values) > MAX_VALUES:
         raise InvalidFieldError("payload", f"takes {len(values)} values by $from; at most {MAX_VALUES} are allowed.")
     sources = {one.source for one in values}
@@ -144,7 +145,7 @@ def _is_taken(one: _Value, allowed: Iterable[str]) -> bool:
     return isinstance(one.source, str) and one.source in allowed and set(one.asked) <= {_FROM, _PATH}
 
 
-def _check_value(one: _Value, allowed: set[str]) -> None:
+def _check_value(one: _Value, allowed: set[str], *, is_stored: bool) -> None:
     place = one.place if len(one.place) <= _PLACE_CHARACTERS else f"{one.place[: _PLACE_CHARACTERS - 1]}…"
     if more := set(one.asked) - {_FROM, _PATH}:
         raise InvalidFieldError(
@@ -157,4 +158,4 @@ def _check_value(one: _Value, allowed: set[str]) -> None:
     if _PATH in one.asked:
         if not isinstance(one.path, str):
             raise InvalidFieldError(f"{place}.path", f"{shown_value(one.path)} is no JMESPath: it has to be a string.")
-        check(one.path, f"{place}.path")
+        check(one.path, f"{place}.path", is_stored=is_stored)

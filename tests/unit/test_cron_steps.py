@@ -15,6 +15,7 @@ from functions.domain.errors import InvalidFieldError
 from functions.domain.schedule import Schedule
 from tests.api_client import Api, make_body
 from tests.factories import NOW
+from tests.stored import redefine
 
 JOB = "6f1d2c3b-0a4e-4f5d-8c7b-9a8b7c6d5e4f"
 MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
@@ -114,15 +115,8 @@ def test_create_and_preview_refuse_it_and_a_change_of_something_else_does_not() 
     assert "MON-SAT/2" in api.post("/v1/jobs", body).fields["schedule.expression"]
     assert "MON-SAT/2" in api.get("/v1/schedule/preview", query="expression=0+9+*+*+MON/2").fields["expression"]
     made = api.post("/v1/jobs", make_body(schedule={"type": "cron", "expression": "0 9 * * MON-SAT/2"})).json["id"]
-    row = api.world.jobs.rows[made]
     schedule = {"type": "cron", "expression": "0 9 * * MON/2"}
-    document = {**row.defined.document, "schedule": schedule}
-    stored = replace(
-        row.defined,
-        document=document,
-        schedule=Schedule.read(document, job_id=made, created_at=row.created_at),
-    )
-    api.world.jobs.rows[made] = replace(row, definition=stored)
+    redefine(api.world.jobs, made, schedule=schedule)
     assert api.patch(f"/v1/jobs/{made}", {"description": "as before"}).status == 200
     assert api.get(f"/v1/jobs/{made}").json["schedule"] == schedule
     assert api.patch(f"/v1/jobs/{made}", {"schedule": {"expression": "0 9 * * TUE/2"}}).status == 400
