@@ -90,6 +90,7 @@ class Job(TypedDict, total=False):
     gates: list[Gate]
     lastRun: LastRun | None
     upstream: Upstream
+    deletedAt: str
 
 
 class ErrorInfo(TypedDict, total=False):

@@ -111,16 +111,19 @@ def _answers(body: Schema) -> dict[str, Schema]:
         "gates": {"type": "array", "items": ref("Gate"), "description": "Runs that wait for approval."},
         "lastRun": maybe(ref("LastRun")),
         "upstream": ref("Upstream"),
+        "deletedAt": INSTANT
+        | {"description": "Only where a repeated creation finds a job that was deleted since: when it was."},
     }
+    at_times = ("upstream", "deletedAt")
     summary = {"id": JOB_ID, **registered, **state}
     needed = {"name", "target"}
     return {
         "Job": record(
             summary | {"payload": {"description": "As it was sent; numbers keep value and kind."}},
-            optional=("upstream", *(name for name in registered if name not in needed)),
+            optional=(*at_times, *(name for name in registered if name not in needed)),
             description="What was registered (fields that were left out stay out), and how it stands.",
         ),
-        "JobSummary": record(summary, optional=("upstream", *registered), description="A job without its payload."),
+        "JobSummary": record(summary, optional=(*at_times, *registered), description="A job without its payload."),
         "JobList": list_of("JobSummary"),
         "BulkResults": record({"data": {"type": "array", "items": ref("BulkResult")}}),
         "BulkResult": record(

@@ -105,6 +105,8 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "gates": [_gate(job, slot, run) for slot, run in sorted(job.runs.items()) if run.at_gate],
         "lastRun": last_run_view(job),
     }
+    if job.deleted_at is not None:
+        view["deletedAt"] = rfc3339(job.deleted_at)
     if job.upstream is not None:
         view["upstream"] = _upstream(job.upstream, document)
     return view

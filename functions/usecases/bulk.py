@@ -11,7 +11,7 @@ from functions.domain.following import first_hints
 from functions.domain.idempotency import IdempotencyKey
 from functions.parallel import for_all
 from functions.usecases.dependencies import connected
-from functions.usecases.jobs import Created, JobDraft, drafted, load_job
+from functions.usecases.jobs import Created, JobDraft, drafted, made_job
 from functions.usecases.services import Services
 from functions.usecases.writing import send_all
 
@@ -75,12 +75,12 @@ def _create(
     """Make the job, or find it where the request that drew its id has made it."""
     if replayed:
         stored = services.jobs.get(job_id)
-        if stored is not None and stored.deleted_at is None:
+        if stored is not None:
             return Created(stored, replayed=True)
     check(draft)
     try:
         job = connected(services, drafted(services, caller, draft, job_id=job_id, now=now), now=now)
         job = services.jobs.create(job)
     except JobExistsError:
-        return Created(load_job(services, job_id), replayed=True)
+        return Created(made_job(services, caller, job_id), replayed=True)
     return Created(job, replayed=False)

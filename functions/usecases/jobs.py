@@ -81,8 +81,9 @@ def create_job(
     """Create a job; with a key, the same request again finds the job that the first one made, or makes it.
 
     The id is drawn first and kept under the key, so it is the same whether the first request finished, crashed or
-    still runs. `check` raises InvalidFieldError for what is refused by now; it does not refuse a request whose job
-    was made while it was still allowed. Raises ForbiddenError, InvalidFieldError, IdempotencyKeyReusedError.
+    still runs. A job that was deleted since is found as it was deleted. `check` raises InvalidFieldError for what is
+    refused by now; it does not refuse a request whose job was made while it was still allowed.
+    Raises ForbiddenError, InvalidFieldError, IdempotencyKeyReusedError.
     """
     caller.must_write()
     now = services.clock.now()
@@ -101,7 +102,7 @@ def create_job(
         if replayed:
             job = drafted(services, caller, draft, job_id=job_id, now=now)
         if replayed and job.defined.depends_on and services.jobs.get(job_id, with_definition=False) is not None:
-            return Created(read_job(services, caller, job_id), replayed=True)
+            return Created(made_job(services, caller, job_id), replayed=True)
     try:
         job = connected(services, job, now=now)
     except InvalidFieldError:
@@ -112,7 +113,7 @@ def create_job(
     try:
         job = services.jobs.create(job)
     except JobExistsError:
-        return Created(read_job(services, caller, job_id), replayed=True)
+        return Created(made_job(services, caller, job_id), replayed=True)
     send(services, job, first_hints(job))
     return Created(job, replayed)
 
@@ -124,8 +125,16 @@ def _made_before(services: Services, key: IdempotencyKey, *, now: float) -> Job 
     if not claim.replayed:
         services.idempotency.release(key.scope, key.key, claim)
         return None
-    job = services.jobs.get(claim.ids[0])
-    return None if job is None or job.deleted_at is not None else job
+    return services.jobs.get(claim.ids[0])
+
+
+def made_job(services: Services, caller: Caller, job_id: str) -> Job:
+    """The job that an earlier request with the same key made, deleted since or not."""
+    job = services.jobs.get(job_id)
+    if job is None:
+        raise no_such_job(job_id)
+    must_see(caller, job)
+    return job
 
 
 def drafted(services: Services, caller: Caller, draft: JobDraft, *, job_id: str, now: float) -> Job:
@@ -146,8 +155,12 @@ def load_job(services: Services, job_id: str) -> Job:
     """The job's row; raises NotFoundError when there is none, or it was deleted."""
     job = services.jobs.get(job_id)
     if job is None or job.deleted_at is not None:
-        raise NotFoundError(f"There is no job {job_id}.")
+        raise no_such_job(job_id)
     return job
+
+
+def no_such_job(job_id: str) -> NotFoundError:
+    return NotFoundError(f"There is no job {job_id}.")
 
 
 def read_job(services: Services, caller: Caller, job_id: str) -> Job:
@@ -161,13 +174,13 @@ def must_see(caller: Caller, job: Job) -> None:
     try:
         caller.must_read(job.owner)
     except NotFoundError:
-        raise NotFoundError(f"There is no job {job.id}.") from None
+        raise no_such_job(job.id) from None
 
 
 def must_change(caller: Caller, job: Job, if_match: int | None = None) -> None:
     """Raises unless the caller may change this job as it now is (`if_match`: the revision it must have)."""
     if job.deleted_at is not None:
-        raise NotFoundError(f"There is no job {job.id}.")
+        raise no_such_job(job.id)
     must_see(caller, job)
     caller.must_change(job.owner)
     must_be_as_read(job, if_match)

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from functions.domain.instants import rfc3339
 from tests.api_client import Api, Reply, make_body, user
 from tests.fakes import IDEMPOTENCY_TTL, World
 from tests.faults import Crash
@@ -138,3 +139,52 @@ def test_a_request_that_crashed_anywhere_is_finished_by_its_repeat() -> None:
             assert first.json["id"] == again.json["id"]
             break
     assert step > 3
+
+
+@pytest.mark.parametrize("gone", ["at once", "after its run", "when its body is refused by now"])
+def test_a_repeat_after_the_job_was_deleted_finds_it_as_it_was_deleted(gone: str) -> None:
+    api = Api()
+    body = make_body(schedule={"type": "once", "at": "2027-01-15T08:00:05Z"})
+    made = api.post("/v1/jobs", body, headers=KEY)
+    api.clock.advance({"at once": 1, "after its run": 30, "when its body is refused by now": 600}[gone])
+    assert api.delete(f"/v1/jobs/{made.json['id']}").status == 204
+    deleted_at = int(api.clock.now())
+    api.clock.advance(5)
+    again = api.post("/v1/jobs", body, headers=KEY)
+    assert (again.status, again.json["id"], again.json["status"]) == (201, made.json["id"], "CANCELLED")
+    assert again.json["deletedAt"] == rfc3339(deleted_at)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert "deletedAt" not in made.json
+    assert jobs_of(api) == []
+    assert api.get(f"/v1/jobs/{made.json['id']}").status == 404
+    assert api.post("/v1/jobs", {**body, "payload": 1}, headers=KEY).status == 422
+
+
+def test_a_repeat_finds_a_deleted_job_that_depends_on_another() -> None:
+    api = Api()
+    parent = api.create().rsplit("/", 1)[1]
+    body = make_body(schedule=None, dependsOn=[{"jobId": parent}])
+    made = api.post("/v1/jobs", body, headers=KEY).json["id"]
+    api.delete(f"/v1/jobs/{made}")
+    again = api.post("/v1/jobs", body, headers=KEY)
+    assert (again.status, again.json["id"]) == (201, made)
+
+
+def test_a_repeat_of_many_finds_those_that_were_deleted_and_the_others() -> None:
+    api = Api()
+    items = {"items": [make_body(name="a"), make_body(name="b"), make_body(name="")]}
+    first = [one.get("job", {}).get("id") for one in api.post("/v1/jobs/bulk", items, headers=KEY).json["data"]]
+    api.delete(f"/v1/jobs/{first[0]}")
+    again = api.post("/v1/jobs/bulk", items, headers=KEY).json["data"]
+    assert [one["status"] for one in again] == [201, 201, 400]
+    assert [one.get("job", {}).get("id") for one in again] == first
+    assert ["deletedAt" in one.get("job", {}) for one in again] == [True, False, False]
+
+
+def test_a_repeat_of_a_workflow_finds_its_deleted_jobs() -> None:
+    api = Api()
+    body = {"name": "w", "jobs": {"a": {"target": {"type": "handler", "name": "echo"}}}}
+    made = api.post("/v1/workflows", body, headers=KEY).json
+    api.delete(f"/v1/jobs/{made['jobs'][0]['jobId']}")
+    again = api.post("/v1/workflows", body, headers=KEY)
+    assert (again.status, again.json["id"], again.json["jobs"][0]["status"]) == (201, made["id"], "DELETED")
