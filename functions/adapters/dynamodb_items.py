@@ -42,6 +42,7 @@ from functions.adapters.dynamodb_keys import (
     waiting_partition,
     waiting_shard,
 )
+from functions.adapters.stored_results import make_execution, make_last_run
 from functions.domain.concurrency import place_of
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError, UnreadableRowError
@@ -50,6 +51,7 @@ from functions.domain.ids import is_slot_id
 from functions.domain.job import Followed, Gap, Job, SkipReason, Upstream
 from functions.domain.run import ActiveRun, Approval, Decision, LastRun, Outcome, RunState
 from functions.domain.silence import Silence
+from functions.domain.stored_json import read_stored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,7 +132,7 @@ _LAST_RUN_FIELDS = (
     Field("result", "res", TEXT),
     Field("approval", "ap", _APPROVAL),
 )
-_LAST_RUN = mapped(LastRun, _LAST_RUN_FIELDS)
+_LAST_RUN = mapped(make_last_run, _LAST_RUN_FIELDS)
 _UPSTREAM_FIELDS = (
     Field("marks", "m", INTS, REQUIRED),
     Field("look_at", "at", INT),
@@ -242,9 +244,9 @@ def read_job(item: Item, *, definition: Definition | None = None) -> Job:
 def read_definition(item: Item, *, job_id: str, created_at: int) -> Definition | None:
     """None when it cannot be read."""
     try:
-        document = json.loads(item[_DOCUMENT]["S"])
+        document = read_stored(item[_DOCUMENT]["S"])
         return Definition.read(document, item[_PAYLOAD]["S"], job_id=job_id, created_at=created_at)
-    except (CorruptDefinitionError, KeyError, ValueError, RecursionError):
+    except (CorruptDefinitionError, KeyError, ValueError):
         return None
 
 
@@ -295,7 +297,7 @@ def end_item(job_id: str, number: int, last: LastRun, *, retention_days: int) ->
 def read_end(item: Item) -> LastRun:
     """Raises CorruptDefinitionError when the row cannot be read."""
     try:
-        return LastRun(**read_fields(item, _LAST_RUN_FIELDS))
+        return make_last_run(**read_fields(item, _LAST_RUN_FIELDS))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptDefinitionError(f"The stored end {job_id_of(item)} cannot be read.") from error
 
@@ -312,7 +314,7 @@ def read_history(item: Item) -> Execution | SkippedSlots:
         slot_id, attempt = split_history_place(place)
         if attempt == 0:
             return SkippedSlots(job_id=job_id, **read_fields(item, _SKIPPED))
-        return Execution(job_id=job_id, slot_id=slot_id, attempt=attempt, **read_fields(item, _EXECUTION))
+        return make_execution(job_id=job_id, slot_id=slot_id, attempt=attempt, **read_fields(item, _EXECUTION))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptDefinitionError(f"The stored row {place} of job {job_id} cannot be read.") from error
 

@@ -10,6 +10,7 @@ from functions.adapters.dynamodb_keys import RETRY_CONFIGS, Item, number, retry_
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.job_type import StoredTypeConfig, TypeConfig
+from functions.domain.stored_json import read_stored
 from functions.ports import Page
 
 if TYPE_CHECKING:
@@ -72,12 +73,12 @@ def _read(item: Item) -> StoredTypeConfig:
     try:
         config = StoredTypeConfig(
             job_type=job_type,
-            document=json.loads(item["d"]["S"]),
+            document=read_stored(item["d"]["S"]),
             updated_at=int(item["ut"]["N"]),
             updated_by=str(item["ub"]["S"]),
         )
         TypeConfig.read(config.document)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise CorruptDefinitionError(f"The stored configuration of the job type {job_type} cannot be read.") from error
     return config
 

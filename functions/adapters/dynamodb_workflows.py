@@ -23,6 +23,7 @@ from functions.adapters.dynamodb_keys import (
 )
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import CorruptDefinitionError
+from functions.domain.stored_json import read_stored
 from functions.graph_ports import Workflow
 from functions.ports import Page
 
@@ -118,10 +119,16 @@ def _read(item: Item) -> Workflow:
             owner=str(item["o"]["S"]),
             created_by=str(item["cb"]["S"]),
             created_at=int(item["ca"]["N"]),
-            jobs=tuple((str(name), str(job_id)) for name, job_id in json.loads(item["j"]["S"])),
+            jobs=tuple(_pair(*pair) for pair in read_stored(item["j"]["S"])),
         )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise CorruptDefinitionError(f"The stored workflow {workflow_id} cannot be read.") from error
+
+
+def _pair(name: object, job_id: object) -> tuple[str, str]:
+    if not isinstance(name, str) or not isinstance(job_id, str):
+        raise TypeError(f"({name!r:.64}, {job_id!r:.64}) is not a name and an id")
+    return name, job_id
 
 
 def _shown(owner: str, place: str, item: Item | None) -> Iterator[Workflow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from functions.api.validation import validated
 from functions.domain.definition import check_execution
 from functions.domain.dependence import check_dependencies
 from functions.domain.schedule import Schedule
+from functions.domain.stored_json import read_stored
 from functions.domain.target import check_target, masked_target, unmasked
 from functions.domain.upstream_values import check_taken
 from functions.usecases.jobs import JobDraft
@@ -60,8 +61,9 @@ class DraftReader:
             shown: dict[str, Any] = {**definition.document, "target": masked_target(definition.target)}
             if isinstance(patch, dict):
                 if "payload" in patch:
-                    shown["payload"] = json.loads(definition.payload)
-                kept = None if "payload" in patch else definition.payload
+                    with contextlib.suppress(ValueError):  # one that cannot be read is replaced by the patch's
+                        shown["payload"] = read_stored(definition.payload)
+                kept = None if "payload" in patch else definition.checked_payload
                 return self._draft(merge(shown, patch), before=job, kept_payload=kept)
             return self._draft(patch, before=job)
 

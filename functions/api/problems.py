@@ -24,6 +24,7 @@ from functions.domain.errors import (
     PreconditionFailedError,
     RateLimitedError,
     UnavailableError,
+    UnreadablePayloadError,
     UnreadableRowError,
 )
 
@@ -73,6 +74,7 @@ PROBLEMS: Mapping[type[GnomonError], Problem] = {
     IdempotencyKeyReusedError: Problem(422, "IDEMPOTENCY_KEY_REUSED"),
     RateLimitedError: Problem(429, "RATE_LIMITED"),
     CorruptDefinitionError: Problem(500, "INTERNAL_ERROR"),
+    UnreadablePayloadError: Problem(500, "INTERNAL_ERROR"),
     UnreadableRowError: Problem(500, "INTERNAL_ERROR"),
     LostRaceError: Problem(503, "UNAVAILABLE"),
     GraphChangedError: Problem(503, "UNAVAILABLE"),

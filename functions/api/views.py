@@ -26,8 +26,8 @@ _RUN_STATUS = {RunState.RUNNING: "RUNNING", RunState.WAITING: "WAITING", RunStat
 
 
 def job_text(job: Job) -> str:
-    """The whole job, payload included; raises CorruptDefinitionError."""
-    return with_raw(_job(job, job.defined.document), "payload", job.defined.payload)
+    """The whole job, payload included; raises CorruptDefinitionError where definition or payload cannot be read."""
+    return with_raw(_job(job, job.defined.document), "payload", job.defined.checked_payload)
 
 
 def jobs_text(page: Page[Job]) -> str:
@@ -90,6 +90,8 @@ def circuits_text(page: Page[Circuit], now: float) -> str:
 
 def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
     view: dict[str, Any] = {"id": job.id, **document}
+    if "id" in document or "payload" in document:  # by hand only: the fields of those names are the row's
+        view = {name: value for name, value in view.items() if name != "payload"} | {"id": job.id}
     if "target" in document:
         view["target"] = masked_target(document["target"])
     view |= {

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 from functions.domain.approval_policy import ApprovalPolicy
 from functions.domain.circuit import CircuitPolicy
 from functions.domain.dependence import UPSTREAM_TIMEOUT, Dependency, Join, UpstreamFailure
-from functions.domain.errors import CorruptDefinitionError, InvalidFieldError
+from functions.domain.errors import CorruptDefinitionError, InvalidFieldError, UnreadablePayloadError
 from functions.domain.job_type import TypeConfig
 from functions.domain.retry import RetryPolicy
 from functions.domain.schedule import Schedule
+from functions.domain.stored_json import is_readable
 
 LONGEST_CALL = 840
 """Longest `timeoutSeconds` of a call that a function waits for: a Lambda function lives 900 s."""
@@ -61,7 +62,7 @@ class Definition:
     document: Mapping[str, Any]
     """The contract's JSON document without `payload` and `enabled`."""
     payload: str
-    """JSON text."""
+    """JSON text, as it is stored: `checked_payload` is what may be shown or sent."""
     schedule: Schedule
     policy: RetryPolicy | None = field(default=None, compare=False)
     """None until `under` is told what holds where the job says nothing."""
@@ -141,6 +142,13 @@ class Definition:
         if self.policy is None:
             raise RuntimeError("the definition is not under the configuration of its job type: usecases.writing.ruled")
         return self.policy
+
+    @property
+    def checked_payload(self) -> str:
+        """The payload's JSON text; raises UnreadablePayloadError for stored text that is not JSON."""
+        if not is_readable(self.payload):
+            raise UnreadablePayloadError
+        return self.payload
 
     @property
     def type(self) -> str | None:

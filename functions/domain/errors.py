@@ -113,6 +113,10 @@ class CorruptDefinitionError(GnomonError):
     """The stored definition of the job cannot be read."""
 
 
+class UnreadablePayloadError(CorruptDefinitionError):
+    """The stored payload of the job cannot be read. Replace it: PUT the job, or PATCH its payload."""
+
+
 class UnreadableRowError(CorruptDefinitionError):
     """The stored row of the job cannot be read."""
 

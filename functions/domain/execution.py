@@ -29,6 +29,10 @@ class ExecutionError:
     message: str
 
 
+LOST_RESULT = ExecutionError(code="RESULT_UNREADABLE", message="The stored result cannot be read.")
+"""Of an execution that is COMPLETED: its result was kept, and is not JSON any more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """History row `<slot>-<attempt>`: put if absent, never changed. Instants are epoch seconds, UTC."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functions.domain.decision import Drop, Write
 from functions.domain.definition import Completion, Definition
 from functions.domain.ending import decide_end
-from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.execution import LOST_RESULT, Execution, ExecutionStatus
 from functions.domain.ids import is_scheduled
 from functions.domain.job import Job
 from functions.domain.path import PathKind, path_of
@@ -100,4 +100,5 @@ def _execution(job_id: str, last: LastRun) -> Execution:
         started_at=last.started_at,
         completed_at=float(last.ended_at) if last.completed_at is None else last.completed_at,
         result=last.result,
+        error=None if last.error_code is None else LOST_RESULT,
     )

@@ -12,13 +12,15 @@ from functions.domain.condition import LOOK_STEPS, holds
 from functions.domain.decision import Drop, Write
 from functions.domain.dependence import Join
 from functions.domain.errors import CorruptDefinitionError, GnomonError, UnreadableRowError
+from functions.domain.execution import LOST_RESULT
 from functions.domain.expression import Effort
 from functions.domain.following import Telling, decide_told, telling
 from functions.domain.job import Job
 from functions.domain.looks import as_often, decide_look, look_later, may_not_look
+from functions.domain.result import UNREADABLE
 from functions.domain.rounds import may_stand
 from functions.domain.run import LastRun
-from functions.domain.upstream import Ends, Parent, parent_of, unmet
+from functions.domain.upstream import RESULT_NOT_KEPT, Ends, Parent, parent_of, unmet
 from functions.parallel import for_all
 from functions.usecases.ancestors import as_settled
 from functions.usecases.dependencies import runs_once
@@ -127,7 +129,10 @@ def _ask(executor: Executor, job: Job) -> tuple[Job, str]:
         except UnreadableRowError:  # a parent's, or that of one further above
             return look_later(row, now=now, settled_too=True)
         once = runs_once(row.defined, map(parent_of, rows.values()))
-        return as_often(row, decide_look(row, parents, _ends(executor, row, parents), now=now), once=once)
+        try:
+            return as_often(row, decide_look(row, parents, _ends(executor, row, parents), now=now), once=once)
+        except CorruptDefinitionError:  # an end that history keeps
+            return look_later(row, now=now, settled_too=True)
 
     done = apply(executor, job, decide)
     if isinstance(done, Drop):
@@ -160,14 +165,36 @@ def _ends(executor: Executor, job: Job, parents: Sequence[Parent]) -> Ends:
 
     def why_unmet(index: int, end: LastRun) -> str | None:
         dependency = dependencies[index]
-        return unmet(dependency, end, lambda when: holds(when, result_of(executor, dependency.job_id, end), effort))
+        try:
+            return unmet(dependency, end, lambda when: holds(when, result_of(executor, dependency.job_id, end), effort))
+        except ResultNotKeptError as error:
+            return RESULT_NOT_KEPT[error.code]
 
     return Ends(of=of, unmet=why_unmet)
 
 
+class ResultNotKeptError(Exception):
+    """A run has succeeded with a result that was not kept, or cannot be read any more."""
+
+    def __init__(self, job_id: str, code: str) -> None:
+        super().__init__(f"{job_id}: {code}")
+        self.job_id = job_id
+        self.code = code
+
+
 def result_of(engine: Engine, job_id: str, end: LastRun) -> str | None:
-    """The result of the run that ended so, as JSON text; None for none, or where history has it no longer."""
+    """The result of the run that ended so, as JSON text; None for none, or where history has it no longer.
+
+    Raises ResultNotKeptError for one that is never taken for null.
+    """
+    if end.unkept_result is not None:
+        raise ResultNotKeptError(job_id, end.unkept_result)
     if end.ended_by is not None:
         return end.result
-    execution = engine.history.get(job_id, end.slot_id, end.attempt)
+    try:
+        execution = engine.history.get(job_id, end.slot_id, end.attempt)
+    except CorruptDefinitionError:
+        raise ResultNotKeptError(job_id, UNREADABLE) from None
+    if execution is not None and execution.error == LOST_RESULT:
+        raise ResultNotKeptError(job_id, UNREADABLE)
     return None if execution is None else execution.result

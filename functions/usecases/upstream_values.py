@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
-from functions.domain.errors import UnavailableError
+from functions.domain.errors import CorruptDefinitionError, UnavailableError
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.run import LastRun
+from functions.domain.stored_json import is_readable
 from functions.domain.upstream_values import PayloadSizeError, may_take, resolved, sources_of
-from functions.usecases.graph import result_of
+from functions.usecases.graph import ResultNotKeptError, result_of
 from functions.usecases.services import Engine
 
 
@@ -20,9 +19,7 @@ def payload_of(engine: Engine, job: Job, slot: str) -> str | TargetAnswer:
     Nothing is read for a payload that takes nothing.
     """
     payload = job.defined.payload
-    try:
-        json.loads(payload)
-    except (ValueError, RecursionError):
+    if not is_readable(payload):
         return _unsendable("The stored payload cannot be read.")
     if not job.defined.depends_on or not may_take(payload):
         return payload
@@ -31,15 +28,12 @@ def payload_of(engine: Engine, job: Job, slot: str) -> str | TargetAnswer:
     sources = sources_of(payload, parents)
     try:
         ends = {source: _end(engine, source, numbers.get(source, 0)) for source in sources}
-        for source, end in ends.items():
-            if end is not None and end.unkept_result is not None:
-                return _unsendable(
-                    f"The payload takes from job {source}, whose result was not kept: {end.unkept_result}."
-                )
         return resolved(payload, {source: _result(engine, source, end) for source, end in ends.items()})
     except PayloadSizeError as error:
         return _unsendable(str(error))
-    except UnavailableError as error:
+    except ResultNotKeptError as error:
+        return _unsendable(f"The payload takes from job {error.job_id}, whose result was not kept: {error.code}.")
+    except (UnavailableError, CorruptDefinitionError) as error:
         return _unsendable(f"The results that the payload takes could not be read: {error}", retryable=True)
 
 
