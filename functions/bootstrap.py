@@ -149,6 +149,7 @@ def stage_defaults(retry: RetryDefaults) -> TypeConfig:
 @_uncollected()
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.bundled_handlers import bundled_handlers
     from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.dynamodb_graph import DynamoDbDependents, DynamoDbGraphs
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
@@ -182,6 +183,7 @@ def api() -> Handler:
         limits=_limits(settings),
         rules=settings.target_rules,
         check_address=AddressGuard(settings.target_rules).check,
+        handlers=bundled_handlers,
         is_throttled=is_throttled,
         machine_teams=dict(settings.machine_teams),
         stage=settings.stage,

@@ -14,20 +14,26 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from infra import handlers
 from infra.stage import STAGES, Platform
 
 ROOT = Path(__file__).parents[1]
-_IGNORED = ("__pycache__", "*.pyc")
+_IGNORED = ("__pycache__", "*.pyc", handlers.MANIFEST)
 
 
 class BundleError(Exception):
     """The code could not be packaged; the message says what is missing."""
 
 
-def bundle(target: Platform, *, root: Path, uv: str) -> bool:
+class HandlersError(BundleError):
+    """Handlers of the bundle do not work; the message says which, why, and what to do."""
+
+
+def bundle(target: Platform, *, root: Path, uv: str, tolerant: bool = False) -> bool:
     """Make `.build/<platform>` unless it is there already, made from the same inputs; returns whether it was made.
 
-    Raises BundleError where uv fails.
+    Raises BundleError where uv fails, HandlersError where modules of functions/jobs do not work. `tolerant`: the folder
+    is made all the same before that is raised, and once more by the next call.
     """
     folder = root / ".build" / target.directory
     stamp_file = folder.with_suffix(".stamp")
@@ -40,11 +46,15 @@ def bundle(target: Platform, *, root: Path, uv: str) -> bool:
     fresh.mkdir(parents=True)
     _install(target, requirements=root / "requirements" / "functions.txt", folder=fresh, uv=uv)
     shutil.copytree(root / "functions", fresh / "functions", ignore=shutil.ignore_patterns(*_IGNORED))
-    _check_handlers(root)
+    problems = _check_handlers(target, fresh, root)
+    if problems and not tolerant:
+        raise HandlersError(problems)
     if compiles(target):
         _compile(fresh)
     shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)
+    if problems:
+        raise HandlersError(problems)
     stamp_file.write_text(stamp, encoding="utf-8")
     return True
 
@@ -58,7 +68,10 @@ def _install(target: Platform, *, requirements: Path, folder: Path, uv: str) -> 
     if target.python is not None:
         command += ["--python-version", target.python]
     if subprocess.run(command, check=False).returncode != 0:  # noqa: S603 - our own arguments, no shell
-        raise BundleError("uv could not install requirements/functions.txt; its own message is above")
+        raise BundleError(
+            "uv could not install requirements/functions.txt; its own message is above. "
+            "Is the package index reachable? Behind a proxy set HTTPS_PROXY; a mirror goes into UV_DEFAULT_INDEX."
+        )
 
 
 def compiles(target: Platform) -> bool:
@@ -82,14 +95,14 @@ def _compile(folder: Path) -> None:
         raise BundleError("byte code could not be made of every module; Python's own message is above")
 
 
-def _check_handlers(root: Path) -> None:
-    """Import functions/jobs once: one module that cannot be imported would fail every handler, at its first run."""
-    if not (root / "functions" / "jobs").is_dir():
-        return
-    command = [sys.executable, "-c", "from functions.jobs.registry import load; load()"]
-    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)  # noqa: S603 - as above
-    if answer.returncode != 0:
-        raise BundleError(f"functions/jobs cannot be imported, so no handler would run:\n{answer.stderr.strip()}")
+def _check_handlers(target: Platform, folder: Path, root: Path) -> str:
+    """Write the manifest of the handlers; returns what is wrong with them."""
+    requirements = root / "requirements" / "functions.txt"
+    checked = handlers.check(folder, requirements=requirements, is_foreign=target.wheels is not None)
+    if checked is None:
+        return ""
+    (folder / "functions" / "jobs" / handlers.MANIFEST).write_text(checked.manifest(), encoding="utf-8")
+    return checked.report()
 
 
 def _stamp(target: Platform, root: Path) -> str:
@@ -97,6 +110,8 @@ def _stamp(target: Platform, root: Path) -> str:
     digest = hashlib.sha256()
     python = target.python or platform.python_version()
     digest.update(f"{target.wheels or platform.platform()}\0{python}\0{compiles(target)}\0".encode())
+    for check in (handlers.__file__, handlers.PROBE):
+        digest.update(Path(check).read_bytes())
     for file in _inputs(root):
         digest.update(f"{file.relative_to(root).as_posix()}\0".encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
@@ -120,9 +135,16 @@ def _find_uv() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m infra.bundle", description="Package the functions for a stage.")
     parser.add_argument("--stage", choices=sorted(STAGES), default="dev")
-    target = STAGES[parser.parse_args().stage].platform
+    parser.add_argument("--problems", type=Path, help="write what is wrong with handlers to this file and go on")
+    arguments = parser.parse_args()
+    target, problems = STAGES[arguments.stage].platform, arguments.problems
+    made = True
     try:
-        made = bundle(target, root=ROOT, uv=_find_uv())
+        made = bundle(target, root=ROOT, uv=_find_uv(), tolerant=problems is not None)
+    except HandlersError as error:
+        if problems is None:
+            sys.exit(f"Handlers in functions/jobs do not work:\n{error}")
+        problems.write_text(str(error), encoding="utf-8")
     except BundleError as error:
         sys.exit(str(error))
     sys.stdout.write(f".build/{target.directory}: {'made' if made else 'unchanged'}\n")

@@ -22,6 +22,7 @@ from functions.api.routes_workflows import WorkflowRoutes
 from functions.api.serving import App, Handler
 
 if TYPE_CHECKING:
+    from functions.domain.handler_names import KnownHandlers
     from functions.domain.target import TargetRules
     from functions.ports import RateLimits
     from functions.usecases.services import Services
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
 _NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-def create_app(  # noqa: PLR0913 - each by its name
+def create_app(  # noqa: PLR0913 - everything that a stage, or a test, brings along
     services: Services,
     *,
     limits: RateLimits,
     rules: TargetRules,
     check_address: Callable[[str], None],
+    handlers: Callable[[], KnownHandlers | None] = lambda: None,
     stage: str,
     version: str,
     probes: Mapping[str, Probe] | None = None,
@@ -43,11 +45,12 @@ def create_app(  # noqa: PLR0913 - each by its name
 ) -> Handler:
     """The function that answers events of an HTTP API (payload format 2.0).
 
-    `check_address` raises InvalidFieldError for URLs that do not lead to public addresses. `probes` are what health
+    `check_address` raises InvalidFieldError for URLs that do not lead to public addresses; `handlers` are
+    those a job may name, None for any. `probes` are what health
     asks; by default a read of each table. `is_throttled` tells faults of the platform that pass by themselves: 503.
     `machine_teams`: client ids of machines that act for a team, and its name.
     """
-    drafts = DraftReader(rules=rules, check_address=check_address, clock=services.clock)
+    drafts = DraftReader(rules=rules, check_address=check_address, handlers=handlers, clock=services.clock)
     if probes is None:
         probes = {
             "jobs": lambda: services.jobs.get(_NOBODY, with_definition=False),

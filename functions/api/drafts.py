@@ -12,6 +12,7 @@ from functions.api.schemas import JobBody
 from functions.api.validation import validated
 from functions.domain.definition import check_execution
 from functions.domain.dependence import check_dependencies
+from functions.domain.handler_names import check_handler
 from functions.domain.schedule import Schedule
 from functions.domain.stored_json import read_stored
 from functions.domain.target import check_target, masked_target, unmasked
@@ -21,6 +22,7 @@ from functions.usecases.jobs import JobDraft
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from functions.domain.handler_names import KnownHandlers
     from functions.domain.job import Job
     from functions.domain.target import TargetRules
     from functions.ports import Clock
@@ -39,6 +41,8 @@ class DraftReader:
     rules: TargetRules
     check_address: Callable[[str], None]
     """Raises InvalidFieldError for a URL that does not lead to public addresses; asks the DNS."""
+    handlers: Callable[[], KnownHandlers | None]
+    """The handlers of this release; asked only for targets that name one."""
     clock: Clock
 
     def new(self, body: Any) -> JobDraft:
@@ -97,6 +101,8 @@ class DraftReader:
             check_target(target, self.rules)
             if target["type"] == "http":
                 self.check_address(target["url"])
+            elif target["type"] == "handler":
+                check_handler(target["name"], self.handlers())
 
 
 def _timed(document: Mapping[str, Any]) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ import logging
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from functions.jobs.registry import NonRetryable, Run, find, load
+from functions.jobs.registry import ModuleError, NonRetryable, Run, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,19 +37,19 @@ def run(
     """
     faulthandler.dump_traceback_later(event["timeoutSeconds"], exit=True, file=_STDERR)
     try:
-        load()
         result = find(event["handler"])(event["payload"], _run_of(event, report))
         # With a callback the result is what is reported, not what is returned.
         return {"result": "null" if event.get("callbackToken") else _encoded(result, encode)}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - users' code: its exception is the attempt's error
+        raised = error.cause if isinstance(error, ModuleError) else error
         # Not `exception`: neither Lambda's log nor a test runner's report takes a lone surrogate.
         trace = _sendable(traceback.format_exc())
         _log.error("handler %s failed in run %s\n%s", event["handler"], event["runId"], trace)
         return {
             "error": {
-                "type": type(error).__name__,
+                "type": type(raised).__name__,
                 "message": _sendable(str(error)[:_MESSAGE_CHARACTERS]),
-                "retryable": not isinstance(error, NonRetryable),
+                "retryable": not isinstance(raised, NonRetryable),
             }
         }
     finally:

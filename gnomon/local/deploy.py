@@ -38,6 +38,8 @@ class Deployed:
     """When it was deployed: an emulator that was killed comes back with what it saved last, perhaps an older one."""
     fresh: bool = False
     """Whether it was deployed just now."""
+    broken: str = ""
+    """What is wrong with handlers of functions/jobs: they fail, everything else works."""
 
 
 def ensure_deployed(place: Place, clients: aws.Aws) -> Deployed:
@@ -51,6 +53,7 @@ def ensure_deployed(place: Place, clients: aws.Aws) -> Deployed:
         if found is not None and found.changed == deployed["changed"]:
             return found
     stamp.unlink(missing_ok=True)
+    broken = ""
     with locked("build"):
         assembly = ASSEMBLIES / wanted[:16]
         synthesized = assembly.with_suffix(".ok")
@@ -58,18 +61,20 @@ def ensure_deployed(place: Place, clients: aws.Aws) -> Deployed:
             source = [f"--app={assembly}"]
         else:
             with step("packaging the functions"):
-                _bundle(place)
+                broken = _bundle(place)
             source = [f"--output={assembly}", "--context", f"stage={STAGE}", "--context", f"localOrigins={origins}"]
         with step("deploying the stack"):
             have_assets_bucket(clients)
             stack = _deploy(place, source)
-        synthesized.touch()
+        if not broken:  # else it is checked again, and told again, by the next call
+            synthesized.touch()
         _keep_newest(ASSEMBLIES, 3)
     found = _find(clients, stack)
     if found is None:
         raise LocalError(f"the stack {stack} is not there after its deployment", f"See {place.emulator_log}")
-    stamp.write_text(json.dumps({"fingerprint": wanted, "stack": stack, "changed": found.changed}))
-    return replace(found, fresh=True)
+    if not broken:
+        stamp.write_text(json.dumps({"fingerprint": wanted, "stack": stack, "changed": found.changed}))
+    return replace(found, fresh=True, broken=broken)
 
 
 def have_assets_bucket(clients: aws.Aws) -> None:
@@ -102,14 +107,17 @@ def free_origins(place: Place, environment: Mapping[str, str]) -> str:
     return environment.get("GNOMON_LOCAL_ORIGINS", default)
 
 
-def _bundle(place: Place) -> None:
+def _bundle(place: Place) -> str:
+    """Package the functions; returns what is wrong with handlers, which keeps nothing else from being deployed."""
+    problems = place.directory / "handlers.txt"
+    problems.unlink(missing_ok=True)
     run(
-        [toolchain.DEVELOPMENT / "bin" / "python", "-m", "infra.bundle", "--stage", STAGE],
+        [toolchain.DEVELOPMENT / "bin" / "python", "-m", "infra.bundle", "--stage", STAGE, "--problems", problems],
         log=place.directory / "logs" / "bundle.log",
         environment=aws.environment(place),
         directory=ROOT,
-        advice=toolchain.NETWORK_ADVICE,
     )
+    return problems.read_text(encoding="utf-8") if problems.exists() else ""
 
 
 def _deploy(place: Place, source: Sequence[str]) -> str:

@@ -30,6 +30,8 @@ class Stack:
     endpoint: str
     webhook_secret: str
     outputs: dict[str, str]
+    broken: str = ""
+    """What is wrong with handlers of functions/jobs, where something is: the others run."""
 
     def to_json(self) -> str:
         """What is written to the place's stack file."""
@@ -95,6 +97,7 @@ def _up(where: Place, *, persist: bool) -> Stack:
         endpoint=where.endpoint,
         webhook_secret=signing_secret(secret),
         outputs=outputs,
+        broken=deployed.broken,
     )
     users.write_private(where.stack_file, stack.to_json())
     return stack
@@ -114,6 +117,11 @@ def _command() -> None:
     port = "" if where.port == DEFAULT_PORT else f"GNOMON_PORT={where.port} "
     print(f"Tokens and outputs: {where.stack_file}   Stop it: {port}make down")
     print(f"What now: {port}.venv/bin/gnomon jobs create --help   its pages: {stack.api_url}/docs")
+    if stack.broken:
+        raise LocalError(
+            f"handlers in functions/jobs do not work:\n{stack.broken}",
+            "The stack is up, and all other handlers run. Correct these, then run `make up` again.",
+        )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ def synthesize(stage: str) -> None:
             log=LOCAL / "logs" / f"bundle-{stage}.log",
             environment=tools,
             directory=ROOT,
-            advice=toolchain.NETWORK_ADVICE,
         )
     with step(f"synthesizing ({stage})"):
         run(

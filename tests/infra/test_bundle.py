@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import shutil
 import stat
 import sys
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.bundle import BundleError, bundle
+from infra.bundle import BundleError, HandlersError, bundle
 from infra.stage import LAMBDA_ARM64, STAGES, THIS_MACHINE, Platform
 
 UV = f"""#!{sys.executable}
@@ -167,13 +168,50 @@ def test_what_goes_to_aws_is_built_for_the_runtime_of_its_functions() -> None:
     assert STAGES["local"].platform == THIS_MACHINE
 
 
-def test_a_handler_that_cannot_be_imported_is_named_before_it_is_deployed(project: Project) -> None:
-    real = Path(__file__).parents[2] / "functions"
-    shutil.copytree(real / "jobs", project.root / "functions" / "jobs")
-    shutil.copytree(real / "domain", project.root / "functions" / "domain")
+def with_handlers(project: Project) -> Path:
+    """The project with the real functions/jobs; returns its folder."""
+    jobs = project.root / "functions" / "jobs"
+    shutil.copytree(Path(__file__).parents[2] / "functions" / "jobs", jobs)
     (project.root / "functions" / "__init__.py").touch()
-    assert project.bundle()
-    (project.root / "functions" / "jobs" / "broken.py").write_text("def x(:\n", encoding="utf-8")
+    return jobs
 
-    with pytest.raises(BundleError, match=r"broken\.py"):
-        project.bundle()
+
+def test_a_handler_that_cannot_be_imported_is_named_and_nothing_is_made(project: Project) -> None:
+    jobs = with_handlers(project)
+    assert project.bundle()
+    before = project.built()
+    (jobs / "broken.py").write_text('@job("close")\ndef x(:\n', encoding="utf-8")
+
+    for _ in range(2):
+        with pytest.raises(HandlersError, match=r"functions/jobs/broken \(handlers: close\)"):
+            project.bundle()
+
+    assert project.built() == before
+    (jobs / "broken.py").unlink()
+    assert project.bundle()
+
+
+def test_a_tolerant_bundle_has_what_works_and_says_so_each_time(project: Project) -> None:
+    jobs = with_handlers(project)
+    (jobs / "broken.py").write_text('import nobody_has_this\n\n\n@job("close")\ndef x(payload, run): ...\n')
+
+    for _ in range(2):
+        with pytest.raises(HandlersError, match="nobody_has_this"):
+            bundle(THIS_MACHINE, root=project.root, uv=str(project.uv), tolerant=True)
+
+    manifest = json.loads(project.built(THIS_MACHINE)["functions/jobs/_manifest.json"])
+    assert manifest["handlers"] == {"close": ["broken"], "echo": ["echo"], "expire-files": ["expire_files"]}
+    assert manifest["broken"].keys() == {"broken"}
+    (jobs / "broken.py").unlink()
+    assert project.bundle(THIS_MACHINE)
+    assert not project.bundle(THIS_MACHINE)
+    assert json.loads(project.built(THIS_MACHINE)["functions/jobs/_manifest.json"])["broken"] == {}
+
+
+def test_a_manifest_in_the_sources_is_not_taken_for_that_of_the_bundle(project: Project) -> None:
+    jobs = with_handlers(project)
+    (jobs / "_manifest.json").write_text("{}", encoding="utf-8")
+
+    project.bundle()
+
+    assert "echo" in project.built()["functions/jobs/_manifest.json"]
