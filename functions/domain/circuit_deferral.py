@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functions.domain.circuit import Circuit, CircuitPolicy, look_again_at
-from functions.domain.decision import Deferral, Expired
+from functions.domain.decision import Deferral, Write
+from functions.domain.dispatch import too_late
 from functions.domain.ids import is_scheduled, slot_instant
 from functions.domain.job import Job
 from functions.domain.lease import CLOCK_SKEW
@@ -17,7 +18,7 @@ LONGEST = 86_400
 
 def held_back(
     job: Job, slot: str, circuit: Circuit, policy: CircuitPolicy, *, now: float, uniform: Uniform
-) -> Deferral | Expired:
+) -> Deferral | Write:
     """What becomes of the attempt in `slot` that the circuit holds back: it looks again later, or has waited enough.
 
     `job` is the row before the start. A run that is not in it yet is put off at least once: an end needs its entry.
@@ -25,7 +26,7 @@ def held_back(
     run = job.runs.get(slot)
     limit = _limit(job, slot, now=now)
     if run is not None and run.state is RunState.WAITING and not run.at_gate and now >= limit:
-        return Expired(slot, run, REASON)
+        return too_late(job, slot, reason=REASON, now=now)
     deferrals = 0 if run is None else run.deferrals
     until = look_again_at(circuit, policy, deferrals=deferrals, limit=limit, now=now, uniform=uniform)
     return Deferral(reason=REASON, until=until)

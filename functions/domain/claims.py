@@ -7,9 +7,9 @@ import hmac
 import math
 from dataclasses import dataclass, field, replace
 
-from functions.domain.decision import Drop, Due, Expired, Write, attention_no_later, with_run
+from functions.domain.decision import Drop, Due, Write, attention_no_later, with_run
 from functions.domain.definition import Definition
-from functions.domain.dispatch import deadline_hint, is_expired, put_off, started, worker_queue
+from functions.domain.dispatch import deadline_hint, is_expired, put_off, started, too_late, worker_queue
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.ids import ExecutionKey
 from functions.domain.job import Job
@@ -44,7 +44,7 @@ class Holder:
 
 def decide_claim(
     job: Job, key: ExecutionKey, *, worker_id: str, queues: tuple[str, ...], now: float, write_id: str
-) -> Write | Expired | Held | Drop:
+) -> Write | Held | Drop:
     """Start the attempt `key` names for a worker that serves these queues of the job's owner, if it waits for one.
 
     Raises CorruptDefinitionError where the definition cannot be read.
@@ -59,7 +59,7 @@ def decide_claim(
         return Drop(refusal)
     definition = job.defined
     if is_expired(key.slot_id, run, definition, now):
-        return Expired(key.slot_id, run)
+        return too_late(job, key.slot_id, now=now)
     row = started(job, key.slot_id, run, definition, now=now, write_id=write_id, worker_id=worker_id)
     return Write(job=row, reason="CLAIMED", hints=deadline_hint(row, key.slot_id), starts=key.slot_id)
 

@@ -121,7 +121,11 @@ def ended(before: Job, after: Job) -> tuple[Ended, ...]:
         if not run.holds and waited_for is None:
             continue
         now = after.runs.get(slot)
-        if now is None or (run.holds and (now.state is not RunState.RUNNING or now.attempt != run.attempt)):
+        if (
+            now is None
+            or now.verdict is not None
+            or (run.holds and (now.state is not RunState.RUNNING or now.attempt != run.attempt))
+        ):
             found.append(Ended(execution_id(before.id, slot, run.current_attempt), run.holds, waited_for))
     return tuple(found)
 

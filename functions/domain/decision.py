@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from functions.domain.ids import slot_id
 from functions.domain.job import Gap, Job, SkipReason
-from functions.domain.run import ActiveRun, RunState
+from functions.domain.run import ActiveRun, Outcome, RunState
 from functions.domain.schedule import Schedule
 
 
@@ -34,6 +34,8 @@ class Write:
     hints: tuple[Due, ...] = ()
     starts: str | None = None
     """Slot id of the run whose attempt the winner of this write executes."""
+    ends: str | None = None
+    """Slot id of the run that this write gave a verdict: the winner records it, and lets the row follow."""
     graph: int | None = None
     """The version of the owner's graph that was read, where this write adds edges between jobs that exist."""
 
@@ -71,12 +73,11 @@ class Deferral:
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
-    """The time for the run's next attempt is over: history ends it before that (A10)."""
+class Verdict:
+    """The run in this slot has a verdict: history ends it before its next attempt (A10)."""
 
     slot_id: str
-    run: ActiveRun
-    reason: str = "RETRY_WINDOW_OVER"
+    job: Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Overdue:
     job: Job
 
 
-HintDecision = Write | Drop | Wait | Resend | Expired | Overdue
+HintDecision = Write | Drop | Wait | Resend | Verdict | Overdue
 """What a hint comes to. What somebody decides at a gate is `functions.domain.run.Decision`."""
 
 
@@ -110,6 +111,25 @@ def with_run(job: Job, slot: str, run: ActiveRun) -> Job:
 
 def without_run(job: Job, slot: str) -> Job:
     return replace(job, runs=MappingProxyType({key: run for key, run in job.runs.items() if key != slot}))
+
+
+def decide_verdict(job: Job, slot: str, *, outcome: Outcome, reason: str, now: float) -> Write:
+    """Decide in the row that the waiting run in `slot` ends without another attempt. History comes after this write.
+
+    An end by anybody but the owner of an attempt is decided here first: a start, a forced retry or a change that wrote
+    the row before is decided about again, and one that comes later finds a run that does not start any more.
+    """
+    run = replace(
+        job.runs[slot],
+        verdict=outcome,
+        verdict_for=reason,
+        manual=True,
+        waits_for=None,
+        due_at=min(job.runs[slot].due_at or int(now), int(now)),
+    )
+    row = replace(with_run(job, slot, run), lean=False, wakes=0)
+    row = replace(row, attention_at=attention_no_later(row, int(now)))
+    return Write(job=row, reason=reason, ends=slot)
 
 
 def next_hint(job: Job) -> tuple[Due, ...]:

@@ -10,13 +10,14 @@ from functions.domain.decision import (
     Deferral,
     Drop,
     Due,
-    Expired,
     HintDecision,
     Overdue,
     Resend,
+    Verdict,
     Wait,
     Write,
     attention_no_later,
+    decide_verdict,
     next_hint,
     pass_over,
     with_attention,
@@ -75,8 +76,10 @@ def _fire(  # noqa: PLR0911 - a line a decision
     early = _early(due_at + CLOCK_SKEW if run.at_gate else due_at, now)
     if early is not None:
         return early
-    if run.verdict is not None or is_expired(hint.slot_id, run, job.defined, now):
-        return Expired(hint.slot_id, run, run.verdict_for or "RETRY_WINDOW_OVER")
+    if run.verdict is not None:
+        return Verdict(hint.slot_id, job)
+    if is_expired(hint.slot_id, run, job.defined, now):
+        return too_late(job, hint.slot_id, now=now)
     passed = _pass_gate(job, hint.slot_id, run, now=now)
     if isinstance(passed, Write):
         return passed
@@ -124,6 +127,11 @@ def _wait_on(job: Job, slot: str, run: ActiveRun, deferral: Deferral, *, now: fl
 def is_expired(slot: str, run: ActiveRun, definition: Definition, now: float) -> bool:
     """Whether a retry comes too late for `retryWindowSeconds`, held back by a pause, say. One asked for never does."""
     return run.attempt > 0 and not run.forced and definition.retry.is_over(slot_instant(slot), now=now)
+
+
+def too_late(job: Job, slot: str, *, reason: str = "RETRY_WINDOW_OVER", now: float) -> Write:
+    """Give the run that can start no attempt in time its verdict, for a reason of `ending.TOO_LATE`."""
+    return decide_verdict(job, slot, outcome=Outcome.PERMANENTLY_FAILED, reason=reason, now=now)
 
 
 def _take_next(job: Job, slot: int, *, now: float, write_id: str, deferral: Deferral | None) -> HintDecision:

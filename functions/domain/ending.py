@@ -178,25 +178,11 @@ _VERDICTS = {
 
 
 def expired(job_id: str, slot: str, run: ActiveRun, *, reason: str, now: float, write_id: str) -> Execution:
-    """The history row that ends a run without another attempt: by its verdict, or because it could not start in time,
-    for a reason of TOO_LATE."""
-    if run.verdict is not None:
-        status, error = _VERDICTS[run.verdict], None
-        if status is ExecutionStatus.FAILED:
-            error = ExecutionError(code=reason, message=UNMET.get(reason, reason))
-        return ended_from_outside(
-            job_id, slot, run, status=status, reason=reason, now=now, write_id=write_id, error=error
-        )
-    return ended_from_outside(
-        job_id,
-        slot,
-        run,
-        status=ExecutionStatus.FAILED,
-        reason=reason,
-        now=now,
-        write_id=write_id,
-        error=TOO_LATE[reason],
-    )
+    """The history row that ends a run by its verdict, without another attempt."""
+    status, error = _VERDICTS[run.verdict or Outcome.PERMANENTLY_FAILED], None
+    if status is ExecutionStatus.FAILED:
+        error = TOO_LATE.get(reason) or ExecutionError(code=reason, message=UNMET.get(reason, reason))
+    return ended_from_outside(job_id, slot, run, status=status, reason=reason, now=now, write_id=write_id, error=error)
 
 
 def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Write | Drop:
@@ -212,7 +198,7 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
     instant = int(now)
     if execution.final:
         last = _last_run(execution, now=instant)
-        if run.verdict is not None:
+        if run.verdict is not None and execution.reason not in TOO_LATE:
             last = replace(last, reason=execution.reason)
         row = replace(without_run(job, slot), last_run=last)
         if execution.status is ExecutionStatus.COMPLETED:

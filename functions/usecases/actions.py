@@ -29,7 +29,7 @@ from functions.domain.path import PathKind, path_of
 from functions.domain.run import ActiveRun, RunState
 from functions.domain.step import step_of
 from functions.usecases import concurrency
-from functions.usecases.executor import follow
+from functions.usecases.executor import follow, record_verdict
 from functions.usecases.history import recorded_execution
 from functions.usecases.idempotency import claimed
 from functions.usecases.jobs import disarm_replaced, load_job, must_change
@@ -97,14 +97,21 @@ def retry_job(
     """
     job = _ended(services, _changeable(services, caller, job_id, if_match))
     now = services.clock.now()
-    decide = _as_allowed(
-        caller, if_match, lambda row, mark: decide_retry(row, delay=delay_seconds, now=now, write_id=mark, by=caller.id)
-    )
+
+    def decide(row: Job, mark: str) -> Write | Drop:
+        if _with_verdict(row):
+            return Drop("ENDING")
+        return decide_retry(row, delay=delay_seconds, now=now, write_id=mark, by=caller.id)
+
     with claimed(services, key, _next_attempt(services, job, now), now=now) as (execution, replayed):
         if replayed and _was_retried(services, job, execution):
             return job
-        decided = apply(services, job, decide)
-    return _done(services, job, decided)
+        for _ in range(TRIES):
+            decided = apply(services, job, _as_allowed(caller, if_match, decide))
+            if isinstance(decided, Applied):
+                return _done(services, job, decided)
+            job = _ended(services, load_job(services, job_id))
+    raise UnavailableError("The run that is to be retried is ending: try again.")
 
 
 def without_ended(services: Services, job: Job, slot: str, run: ActiveRun) -> Job:
@@ -114,11 +121,20 @@ def without_ended(services: Services, job: Job, slot: str, run: ActiveRun) -> Jo
 
 
 def _ended(services: Services, job: Job) -> Job:
-    """The row without the waiting runs that history has ended, by somebody who died before the row followed (A11)."""
+    """The row without the runs that have a verdict, and without the waiting ones that history has ended, by a process
+    that died before the row followed (A11)."""
+    if condemned := _with_verdict(job):
+        for slot in condemned:
+            record_verdict(services, job, slot)
+        job = services.jobs.get(job.id) or job
     for slot, run in job.runs.items():
         if run.state is RunState.WAITING and run.attempt > 0:
             job = without_ended(services, job, slot, run)
     return job
+
+
+def _with_verdict(job: Job) -> list[str]:
+    return [slot for slot, run in job.runs.items() if run.verdict is not None]
 
 
 def _next_attempt(services: Services, job: Job, now: float) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functions.domain.circuit import Circuit, CircuitPolicy, CircuitState, target_key
 from functions.domain.circuit_deferral import held_back
 from functions.domain.concurrency import HOLD_MARGIN, Limit, is_unused, limits_of, with_holds
-from functions.domain.decision import Deferral, Expired, HintDecision, Write
+from functions.domain.decision import Deferral, HintDecision, Write
 from functions.domain.dispatch import decide_hint
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id
@@ -52,7 +52,7 @@ class Admission:
         passed = self._ask(row, decision, decision.starts, now)
         if isinstance(passed, tuple):
             return with_holds(decision, decision.starts, passed)
-        if isinstance(passed, Expired):
+        if isinstance(passed, Write):
             return passed
         return decide_hint(row, self._hint, now=now, write_id=mark, deferral=passed)
 
@@ -77,7 +77,7 @@ class Admission:
             also = None if applied is None else applied.job
             concurrency.drain(self._executor, self._refused_by.key, also=also, room=self._refused_by.most)
 
-    def _ask(self, row: Job, decision: Write, slot: str, now: float) -> tuple[str, ...] | Deferral | Expired:
+    def _ask(self, row: Job, decision: Write, slot: str, now: float) -> tuple[str, ...] | Deferral | Write:
         """The slots that the start holds, or why it does not come to it."""
         executor, definition = self._executor, row.defined
         attempt = decision.job.runs[slot]
@@ -116,5 +116,5 @@ class Admission:
             self._anew.discard(held.name)
         self._holds[held.name] = held
 
-    def _blocked(self, row: Job, slot: str, circuit: Circuit, policy: CircuitPolicy, now: float) -> Deferral | Expired:
+    def _blocked(self, row: Job, slot: str, circuit: Circuit, policy: CircuitPolicy, now: float) -> Deferral | Write:
         return held_back(row, slot, circuit, policy, now=now, uniform=self._executor.uniform)

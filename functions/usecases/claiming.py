@@ -11,7 +11,7 @@ from types import MappingProxyType
 from functions.domain.approval import gate_before
 from functions.domain.caller import Caller
 from functions.domain.claims import Held, decide_claim
-from functions.domain.decision import Drop, Due, Expired, Write
+from functions.domain.decision import Drop, Due, Write
 from functions.domain.dispatch import worker_queue
 from functions.domain.errors import CorruptDefinitionError, NotFoundError, UnavailableError
 from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id
@@ -19,7 +19,7 @@ from functions.domain.job import Job
 from functions.domain.run import ActiveRun, RunState
 from functions.domain.worker import Worker
 from functions.usecases.claim_limits import Limits
-from functions.usecases.executor import expire, follow
+from functions.usecases.executor import carry_out, follow
 from functions.usecases.judging import judged
 from functions.usecases.services import Polls
 from functions.usecases.upstream_values import payload_of
@@ -178,21 +178,23 @@ def _claim_one(
 
     limits = Limits(polls)
 
-    def decide(row: Job, mark: str) -> Write | Expired | Held | Drop:
+    def decide(row: Job, mark: str) -> Write | Held | Drop:
         now = polls.clock.now()
         # A worker that drains is given what it holds, and nothing besides.
         served = () if worker.draining else queues
         decision = decide_claim(row, key, worker_id=worker.id, queues=served, now=now, write_id=mark)
-        return limits.held_by(decision, row, key) if isinstance(decision, Write) else decision
+        if isinstance(decision, Write) and decision.starts is not None:
+            return limits.held_by(decision, row, key)
+        return decision
 
-    decided: Applied | Expired | Held | Drop = Drop("GONE")
+    decided: Applied | Held | Drop = Drop("GONE")
     # One row that cannot be claimed keeps no other from its worker.
     with contextlib.suppress(CorruptDefinitionError, UnavailableError):
         decided = apply(polls, job, decide)
-    if not isinstance(decided, Applied):
+    if not isinstance(decided, Applied) or decided.write.starts is None:
         limits.give_back()
-    if isinstance(decided, Expired):
-        expire(polls, job, decided)
+    if isinstance(decided, Applied) and decided.write.ends is not None:
+        carry_out(polls, decided, decided.write.ends)
         return None
     if isinstance(decided, Drop):
         return None

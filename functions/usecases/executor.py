@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from functions.domain.claims import Held, decide_accept, no_report
-from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait, Write
+from functions.domain.decision import Drop, Due, Overdue, Resend, Verdict, Wait, Write
 from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
@@ -23,7 +23,7 @@ from functions.usecases.admission import Admission
 from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.upstream_values import payload_of
-from functions.usecases.writing import Applied, apply, revoke, send
+from functions.usecases.writing import Applied, apply, send
 
 _LOOKS = 3
 """Times an early hint waits and looks again before it is sent once more."""
@@ -55,7 +55,7 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
 
 def _handle(executor: Executor, job: Job, hint: Hint) -> Handled:
     admission = Admission(executor, hint)
-    decision: Applied | Drop | Wait | Resend | Expired | Overdue = Drop("EARLY")
+    decision: Applied | Drop | Wait | Resend | Verdict | Overdue = Drop("EARLY")
     for _ in range(_LOOKS):
         decision = apply(executor, job, admission.decide)
         if not isinstance(decision, Wait):
@@ -67,24 +67,32 @@ def _handle(executor: Executor, job: Job, hint: Hint) -> Handled:
     if isinstance(decision, Resend):
         send(executor, job, [Due(hint.slot_id, hint.attempt, decision.due_at)])
         return Handled("SENT_AGAIN")
-    if isinstance(decision, (Expired, Overdue)):
-        return _end(executor, job, decision)
+    if isinstance(decision, (Verdict, Overdue)):
+        return _end(executor, decision)
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
-    if decision.write.starts is None:
-        return Handled(decision.write.reason)
-    slot = decision.write.starts
-    started_at = decision.job.runs[slot].started_at
-    lateness = None if started_at is None else started_at - _due_at(decision.before, slot)
-    way = path_of(decision.job.defined)
+    return _go_on(executor, decision)
+
+
+def _go_on(executor: Executor, applied: Applied) -> Handled:
+    """Do what the winner of the write has to do: end a run, make an attempt, or nothing."""
+    write, slot = applied.write, applied.write.starts
+    if write.ends is not None:
+        return Handled(write.reason, carry_out(executor, applied, write.ends))
+    if slot is None:
+        return Handled(write.reason)
+    started_at = applied.job.runs[slot].started_at
+    lateness = None if started_at is None else started_at - _due_at(applied.before, slot)
+    way = path_of(applied.job.defined)
     if way.kind is PathKind.STATE_MACHINE:
-        return Handled(way.reason, _hand_over(executor, decision.job, slot), lateness)
-    return Handled(decision.write.reason, _execute(executor, decision.job, slot), lateness)
+        return Handled(way.reason, _hand_over(executor, applied.job, slot), lateness)
+    return Handled(write.reason, _execute(executor, applied.job, slot), lateness)
 
 
-def _end(executor: Executor, job: Job, decision: Expired | Overdue) -> Handled:
-    if isinstance(decision, Expired):
-        return Handled(decision.reason, expire(executor, job, decision))
+def _end(executor: Executor, decision: Verdict | Overdue) -> Handled:
+    if isinstance(decision, Verdict):
+        reason = decision.job.runs[decision.slot_id].verdict_for or ""
+        return Handled(reason, record_verdict(executor, decision.job, decision.slot_id))
     return Handled("DEADLINE_OVER", time_out(executor, decision.job, decision.slot_id))
 
 
@@ -181,16 +189,17 @@ def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | Non
     return attempts.targets.call(invocation, dict(definition.target))
 
 
-def expire(engine: Engine, job: Job, decision: Expired) -> Execution | None:
-    """End a run whose next attempt comes too late; None where it was started meanwhile."""
-    slot, run = decision.slot_id, decision.run
-    if may_end_lean(job, slot, run.current_attempt):
-        job = revoke(engine, job)
-        if job.runs.get(slot) != run:
-            return None
-    execution = engine.history.record(
-        expired(job.id, slot, run, reason=decision.reason, now=engine.clock.now(), write_id=engine.new_write_id())
-    )
+def carry_out(engine: Engine, condemned: Applied, slot: str) -> Execution:
+    """End the run in `slot`, which this write gave its verdict; returns what history has of it."""
+    concurrency.after_write(engine, condemned)
+    return record_verdict(engine, condemned.job, slot)
+
+
+def record_verdict(engine: Engine, job: Job, slot: str) -> Execution:
+    """End the run in `slot`, which has a verdict; returns what history has of it."""
+    run = job.runs[slot]
+    now, mark = engine.clock.now(), engine.new_write_id()
+    execution = engine.history.record(expired(job.id, slot, run, reason=run.verdict_for or "", now=now, write_id=mark))
     follow(engine, job, execution, fence=run.fence)
     return execution
 

@@ -77,9 +77,9 @@ GATE_MUTANTS: list[Mutant] = [
         (
             APPROVAL,
             "    return _decided(job, slot, ended, TIMED_OUT, now=now)\n",
-            "    return Expired(slot, ended, TIMED_OUT)\n",
+            "    return Verdict(slot, with_run(job, slot, ended))\n",
         ),
-        (APPROVAL, "import Due, Write,", "import Due, Expired, Write,"),
+        (APPROVAL, "import Due, Write,", "import Due, Verdict, Write,"),
         ("domain/dispatch.py", "    if isinstance(passed, Write):\n", "    if not isinstance(passed, ActiveRun):\n"),
         by=RACES,
     ),

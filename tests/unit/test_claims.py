@@ -19,7 +19,7 @@ from functions.domain.claims import (
     no_report,
     report_mark,
 )
-from functions.domain.decision import Drop, Due, Expired, Overdue, Resend, Wait, Write
+from functions.domain.decision import Drop, Due, Overdue, Resend, Wait, Write
 from functions.domain.dispatch import decide_hint
 from functions.domain.ending import decide_end, judge
 from functions.domain.execution import Execution, ExecutionStatus
@@ -119,7 +119,8 @@ def test_a_retry_after_its_window_ends_the_run() -> None:
 
     decision = claim(job, key=ExecutionKey(JOB_ID, SLOT, 2), now=NOW + 62)
 
-    assert isinstance(decision, Expired)
+    assert isinstance(decision, Write)
+    assert (decision.starts, decision.ends) == (None, SLOT)
 
 
 def test_a_heartbeat_prolongs_the_lease_and_leaves_attention_alone() -> None:
