@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         RateLimits,
         RunHistory,
         Slots,
+        TakenMessages,
         Targets,
         Timetable,
     )
@@ -79,6 +80,7 @@ class _EnginePorts(TypedDict):
 class _AttemptPorts(_EnginePorts):
     targets: Targets
     circuits: Circuits
+    is_transient: Callable[[Exception], bool]
 
 
 gc.freeze()
@@ -157,7 +159,7 @@ def api() -> Handler:
     from functions.adapters.dynamodb_progress import DynamoDbProgress
     from functions.adapters.dynamodb_workers import DynamoDbWorkers
     from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
-    from functions.adapters.throttling import is_throttled
+    from functions.adapters.throttling import is_transient
     from functions.api.app import create_app
     from functions.settings import ApiSettings
     from functions.usecases.services import Services
@@ -184,7 +186,7 @@ def api() -> Handler:
         rules=settings.target_rules,
         check_address=AddressGuard(settings.target_rules).check,
         handlers=bundled_handlers,
-        is_throttled=is_throttled,
+        is_transient=is_transient,
         machine_teams=dict(settings.machine_teams),
         stage=settings.stage,
         version=settings.version,
@@ -209,7 +211,7 @@ def _limits(settings: ApiSettings | PollSettings) -> RateLimits:
 @_uncollected()
 def poll() -> Handler:
     from functions.adapters.dynamodb_workers import DynamoDbWorkers
-    from functions.adapters.throttling import is_throttled
+    from functions.adapters.throttling import is_transient
     from functions.api.poll_app import create_poll_app
     from functions.settings import PollSettings
     from functions.usecases.services import Polls
@@ -220,7 +222,7 @@ def poll() -> Handler:
         workers=DynamoDbWorkers(_client("dynamodb"), settings.coordination_table),
     )
     return create_poll_app(
-        polls, limits=_limits(settings), is_throttled=is_throttled, machine_teams=dict(settings.machine_teams)
+        polls, limits=_limits(settings), is_transient=is_transient, machine_teams=dict(settings.machine_teams)
     )
 
 
@@ -233,6 +235,7 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     from functions.adapters.secret_values import SecretValues
     from functions.adapters.sqs_target import SqsTarget
     from functions.adapters.targets import TargetRouter
+    from functions.adapters.throttling import is_transient
 
     ports = _ports(settings, retention_days=settings.retention_days)
     clock = ports["clock"]
@@ -251,7 +254,7 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
         sqs=SqsTarget(_client("sqs")),
     )
     circuits = DynamoDbCircuits(_client("dynamodb"), settings.coordination_table)
-    return {**ports, "targets": targets, "circuits": circuits}
+    return {**ports, "targets": targets, "circuits": circuits, "is_transient": is_transient}
 
 
 def _machine(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Machine:
@@ -276,6 +279,18 @@ def executor() -> Executor:
         machine=_machine(settings, ports["clock"]),
         dependents=DynamoDbDependents(_client("dynamodb"), settings.coordination_table),
     )
+
+
+@cache
+def taken_hints() -> TakenMessages:
+    """Made when a hint has to be handed back for the first time: most processes never have to."""
+    import random
+
+    from functions.adapters.sqs_hand_back import SqsHandBack
+    from functions.settings import ExecutorSettings
+
+    queues = ExecutorSettings.from_environment().run_queues
+    return SqsHandBack(_client("sqs"), {queue.arn: queue.url for queue in queues}, uniform=random.uniform)
 
 
 @cache

@@ -188,6 +188,15 @@ class Timetable(Protocol):
         ...
 
 
+class TakenMessages(Protocol):
+    """Messages that a consumer has taken from its queue."""
+
+    def hand_back(self, queue_arn: str, receipt_handle: str, *, receives: int) -> int | None:
+        """Let a message that could not be handled just now come again after some seconds, which are returned: more of
+        them, the more often it was taken. None where that was refused; never raises."""
+        ...
+
+
 class Targets(Protocol):
     def call(self, invocation: Invocation, target: dict[str, object]) -> TargetAnswer:
         """Call the job's target once and wait for its answer, at most `timeout_seconds`. Never raises."""

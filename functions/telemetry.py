@@ -72,6 +72,14 @@ def hint_handled(hint: Hint, handled: Handled) -> None:
         logger().debug("hint", extra={"jobId": hint.job_id, "slot": hint.slot_id, "reason": handled.reason})
 
 
+def hint_handed_back(body: str, error: Exception, *, receives: int, seconds: int | None) -> None:
+    """`seconds` after which it comes again; None for the queue's visibility timeout."""
+    logger().warning(
+        "hint handed back",
+        extra={"hint": body[:200], "error": f"{type(error).__name__}: {error}", "receives": receives, "again": seconds},
+    )
+
+
 def attempt_ended(execution: Execution) -> None:
     """Count an attempt, by whomever it ended, but for what was cancelled or skipped; log what was not a plain success,
     since a line a job costs more than the job."""

@@ -18,10 +18,11 @@ _REPEAT = {
     "ErrorEquals": ["States.ALL"],
     "IntervalSeconds": 1,
     "BackoffRate": 2,
-    "MaxAttempts": 4,
+    "MaxAttempts": 6,
     "JitterStrategy": "FULL",
 }
-"""For steps that may be repeated: each puts what is absent and follows what is there."""
+"""For steps that may be repeated: each puts what is absent and follows what is there. The last comes half a minute after
+the first, on average: a table that throttles for so long costs no attempt its outcome."""
 
 
 def definition(*, partition: str, function_arn: str) -> dict[str, Any]:

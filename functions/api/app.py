@@ -40,14 +40,14 @@ def create_app(  # noqa: PLR0913 - everything that a stage, or a test, brings al
     stage: str,
     version: str,
     probes: Mapping[str, Probe] | None = None,
-    is_throttled: Callable[[Exception], bool] = lambda _: False,
+    is_transient: Callable[[Exception], bool] = lambda _: False,
     machine_teams: Mapping[str, str] | None = None,
 ) -> Handler:
     """The function that answers events of an HTTP API (payload format 2.0).
 
     `check_address` raises InvalidFieldError for URLs that do not lead to public addresses; `handlers` are
     those a job may name, None for any. `probes` are what health
-    asks; by default a read of each table. `is_throttled` tells faults of the platform that pass by themselves: 503.
+    asks; by default a read of each table. `is_transient` tells faults of the platform that pass by themselves: 503.
     `machine_teams`: client ids of machines that act for a team, and its name.
     """
     drafts = DraftReader(rules=rules, check_address=check_address, handlers=handlers, clock=services.clock)
@@ -57,7 +57,7 @@ def create_app(  # noqa: PLR0913 - everything that a stage, or a test, brings al
             "history": lambda: services.history.get(_NOBODY, "0000000000", 1),
         }
     health = HealthRoutes(stage, version, services.clock, probes)
-    return App(_routes(services, drafts, health), services.clock, limits, is_throttled, machine_teams).answer
+    return App(_routes(services, drafts, health), services.clock, limits, is_transient, machine_teams).answer
 
 
 def routes_without_services() -> tuple[Route, ...]:

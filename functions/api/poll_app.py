@@ -18,8 +18,8 @@ def create_poll_app(
     polls: Polls,
     *,
     limits: RateLimits,
-    is_throttled: Callable[[Exception], bool] = lambda _: False,
+    is_transient: Callable[[Exception], bool] = lambda _: False,
     machine_teams: Mapping[str, str] | None = None,
 ) -> Handler:
     """The function that answers polls and nothing else."""
-    return App(PollRoutes(polls).routes(), polls.clock, limits, is_throttled, machine_teams).answer
+    return App(PollRoutes(polls).routes(), polls.clock, limits, is_transient, machine_teams).answer

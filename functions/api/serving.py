@@ -42,14 +42,14 @@ class App:
         routes: tuple[Route, ...],
         clock: Clock,
         limits: RateLimits,
-        is_throttled: Callable[[Exception], bool],
+        is_transient: Callable[[Exception], bool],
         machine_teams: Mapping[str, str] | None = None,
     ) -> None:
         """`machine_teams`: client ids of machines that act for a team, and its name."""
         self._routes = routes
         self._clock = clock
         self._limits = limits
-        self._is_throttled = is_throttled
+        self._is_transient = is_transient
         self._machine_teams = machine_teams
         self._resolver = APIGatewayHttpResolver(debug=False)
         for route in routes:
@@ -110,7 +110,7 @@ class App:
 
     def _refused(self, error: Exception) -> Response[str]:
         request = self._request
-        if self._is_throttled(error):
+        if self._is_transient(error):
             logger.warning("request %s was throttled", request.id, exc_info=error)
             error = UnavailableError()
         problem = problem_of(error)

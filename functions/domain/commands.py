@@ -41,6 +41,7 @@ from functions.domain.rescheduling import (
 )
 from functions.domain.rewiring import rewired
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
+from functions.domain.sameness import says_the_same
 from functions.domain.upstream import ABSORBED, NO_PARENTS, Parent
 
 
@@ -110,13 +111,15 @@ def decide_change(
     write_id: str,
     parents: Mapping[str, Parent] = NO_PARENTS,
     by: str | None = None,
-) -> Write:
+) -> Write | Drop:
     """Replace the definition, as `by` wants. A waiting retry is kept, and uses the new one at its next attempt.
 
-    `parents` are those that the job did not depend on before.
+    `parents` are those that the job did not depend on before. What says the same as before is not written.
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
+    if job.definition is not None and enabled in (None, not job.paused) and says_the_same(job.definition, definition):
+        return Drop("UNCHANGED")
     lean = job.lean and may_be_lean(definition)
     row = replace(_revised(job, write_id), definition=definition, priority=definition.priority, lean=lean, wakes=0)
     flush: Gap | None = None

@@ -131,6 +131,10 @@ class HintNotSentError(GnomonError):
     """A hint could not be sent; the sweep brings it instead."""
 
 
+TRANSIENT = (UnavailableError, LostRaceError, GraphChangedError, HintNotSentError)
+"""What another try, a little later, need not meet again."""
+
+
 class NotStartedError(GnomonError):
     """The state machine has certainly not started the attempt.
 

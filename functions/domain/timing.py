@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from functions.domain.ids import is_scheduled
+from functions.domain.retry import Uniform
 
 if TYPE_CHECKING:
     from functions.domain.hint import Hint
@@ -18,6 +19,8 @@ SCHEDULE_LEAD = 180
 """A schedule fires at least this long before its hint is due: EventBridge Scheduler promises a minute."""
 SCHEDULE_SPREAD = 600
 """Schedules of jobs due at one instant fire spread over this many seconds."""
+HAND_BACK_MAX = 60
+"""Longest time after which a hint that could not be handled just now comes again."""
 
 
 class QueueDelay(NamedTuple):
@@ -44,6 +47,13 @@ def route(hint: Hint, *, due_at: int, now: float) -> QueueDelay | OneTimeSchedul
 def seconds_until(due_at: int, *, now: float) -> int:
     """Whole seconds, rounded up so that nothing comes early; 0 for what is past."""
     return max(0, math.ceil(due_at - now))
+
+
+def hand_back_seconds(receives: int, *, uniform: Uniform) -> int:
+    """Seconds after which a hint comes again that a consumer has taken `receives` times and could not handle just now:
+    1, 2, 4, …, up to half as much more at random, so that those who failed together do not come again together."""
+    doubled = 1 << min(max(receives - 1, 0), 8)
+    return min(round(doubled * uniform(1.0, 1.5)), HAND_BACK_MAX)
 
 
 def one_time_schedule(hint: Hint, *, due_at: int) -> OneTimeSchedule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from functions.domain.caller import Caller
 from functions.domain.commands import (
@@ -34,21 +34,21 @@ from functions.usecases.history import recorded_execution
 from functions.usecases.idempotency import claimed
 from functions.usecases.jobs import disarm_replaced, load_job, must_change
 from functions.usecases.services import Services
-from functions.usecases.writing import TRIES, Applied, apply, revoke, ruled, send
+from functions.usecases.writing import PATIENCE, TRIES, Applied, apply, revoke, ruled, send
 
 
 def pause_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
     decide = _as_allowed(caller, if_match, lambda row, mark: decide_pause(row, now=now, write_id=mark))
-    return _done(services, job, apply(services, job, decide))
+    return _done(services, apply(services, job, decide, tries=TRIES))
 
 
 def resume_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
     decide = _as_allowed(caller, if_match, lambda row, mark: decide_resume(row, now=now, write_id=mark))
-    return _done(services, job, apply(services, job, decide))
+    return _done(services, apply(services, job, decide, tries=TRIES))
 
 
 def execute_job(
@@ -71,8 +71,8 @@ def execute_job(
                 return Drop("REQUESTED_ALREADY")
             return decide_execute(row, slot, now=now, write_id=mark, by=caller.id)
 
-        decided = apply(services, job, _as_allowed(caller, if_match, decide))
-    return _done(services, job, decided)
+        decided = apply(services, job, _as_allowed(caller, if_match, decide), tries=TRIES)
+    return _done(services, decided)
 
 
 def _has_run(services: Services, job: Job, slot: str) -> bool:
@@ -107,10 +107,10 @@ def retry_job(
         if replayed and _was_retried(services, job, execution):
             return job
         for _ in range(TRIES):
-            decided = apply(services, job, _as_allowed(caller, if_match, decide))
+            decided = apply(services, job, _as_allowed(caller, if_match, decide), tries=TRIES)
             if isinstance(decided, Applied):
-                return _done(services, job, decided)
-            job = _ended(services, load_job(services, job_id))
+                return _done(services, decided)
+            job = _ended(services, decided)
     raise UnavailableError("The run that is to be retried is ending: try again.")
 
 
@@ -171,38 +171,56 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
     """History says CANCELLED of each run first; a run that history knows to have ended otherwise ends so (V4)."""
     job = _changeable(services, caller, job_id, if_match)
     marks: set[str] = set()
-    for _ in range(TRIES):
+    until = services.clock.now() + PATIENCE
+    while True:
         if has_lean_run(job):
             job = revoke(services, job, check=lambda row: must_change(caller, row, if_match))
         now, mark = services.clock.now(), services.new_write_id()
         marks.add(mark)
         job, settled = _cancel_runs(services, job, now=now, mark=mark)
-        if not settled:
-            continue
-        seen = job.seq
-        # Somebody else may have had the row follow what this request put into history: then nothing is left in it.
-        begun = not can_be_cancelled(job) and _ended_by(services, job, marks)
+        decided: Applied | Job | Drop = job
+        if settled:
+            check = partial(must_change, caller, if_match=if_match)
+            decided = apply(services, job, _cancels(services, job, marks, deleted=deleted, check=check), until=until)
+        if not isinstance(decided, Job):
+            break
+        job = decided  # another run has started, or one has ended otherwise: look at all of them again
+        if services.clock.now() >= until:
+            raise UnavailableError("The job changed while it was being cancelled: try again.")
+    if isinstance(decided, Drop):
+        return job if job.cancelled else load_job(services, job.id)
+    disarm_replaced(services, decided)
+    for slot in decided.before.runs:
+        _stop(services, decided.before, slot)
+    concurrency.after_write(services, decided)
+    send(services, decided.job, decided.write.hints)
+    cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
+    return cleared.job if isinstance(cleared, Applied) else decided.job
 
-        def decide(row: Job, mark: str, seen: int = seen, now: float = now, begun: bool = begun) -> Any:
-            if row.seq != seen and not row.cancelled:
-                return row  # another run may have started: look at all of them again
-            return decide_cancel(row, deleted=deleted, begun=begun, now=now, write_id=mark)
 
-        decided = apply(services, job, decide)
-        if isinstance(decided, Job):
-            job = decided
-            must_change(caller, job, if_match)
-            continue
-        if isinstance(decided, Drop):
-            return job if job.cancelled else load_job(services, job.id)
-        disarm_replaced(services, decided)
-        for slot in decided.before.runs:
-            _stop(services, decided.before, slot)
-        concurrency.after_write(services, decided)
-        send(services, decided.job, decided.write.hints)
-        cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
-        return cleared.job if isinstance(cleared, Applied) else decided.job
-    raise UnavailableError("The job changed while it was being cancelled: try again.")
+def _cancels(
+    services: Services, seen: Job, marks: set[str], *, deleted: bool, check: Callable[[Job], None]
+) -> Callable[[Job, str], Write | Job | Drop]:
+    """Cancel a row whose runs history knows to be cancelled: those of `seen`. A row with others is returned.
+
+    `check` may refuse a row that has changed since by raising.
+    """
+
+    def decide(row: Job, mark: str) -> Write | Job | Drop:
+        if row.seq != seen.seq and not row.cancelled:
+            check(row)
+            if _attempts(row) != _attempts(seen):
+                return row
+        # Another process may have had the row follow what this request put into history: then nothing is left in it.
+        begun = not can_be_cancelled(row) and _ended_by(services, row, marks)
+        return decide_cancel(row, deleted=deleted, begun=begun, now=services.clock.now(), write_id=mark)
+
+    return decide
+
+
+def _attempts(job: Job) -> dict[str, int]:
+    """The attempts that a cancel ends, by slot."""
+    return {slot: run.current_attempt for slot, run in job.runs.items()}
 
 
 def _ended_by(services: Services, job: Job, marks: set[str]) -> bool:
@@ -298,18 +316,22 @@ def _changeable(services: Services, caller: Caller, job_id: str, if_match: int |
 
 def _as_allowed(
     caller: Caller, if_match: int | None, decide: Callable[[Job, str], Write | Drop]
-) -> Callable[[Job, str], Write | Drop]:
-    """`decide`, but only for a row that the caller may change: the one that won a race is another than was loaded."""
+) -> Callable[[Job, str], Write | Job]:
+    """`decide`, but only for a row that the caller may change: the one that won a race is another than was loaded.
 
-    def checked(row: Job, mark: str) -> Write | Drop:
+    Where nothing is to be written, the row as it is.
+    """
+
+    def checked(row: Job, mark: str) -> Write | Job:
         must_change(caller, row, if_match)
-        return decide(row, mark)
+        decision = decide(row, mark)
+        return row if isinstance(decision, Drop) else decision
 
     return checked
 
 
-def _done(services: Services, job: Job, decided: Applied | Drop) -> Job:
-    if isinstance(decided, Drop):
-        return job
+def _done(services: Services, decided: Applied | Job) -> Job:
+    if isinstance(decided, Job):
+        return decided
     send(services, decided.job, decided.write.hints)
     return decided.job

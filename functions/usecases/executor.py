@@ -6,24 +6,26 @@ import math
 from dataclasses import dataclass
 
 from functions.domain.claims import Held, decide_accept, no_report
-from functions.domain.decision import Drop, Due, Overdue, Resend, Verdict, Wait, Write
+from functions.domain.decision import Drop, Due, HintDecision, Overdue, Resend, Verdict, Wait, Write
+from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import ExecutionKey, execution_id, run_id, slot_instant
-from functions.domain.job import Job
+from functions.domain.job import Job, SkipReason
 from functions.domain.lean import decide_lean_end, fits_the_row, may_end_lean
-from functions.domain.lease import seconds_to_call
+from functions.domain.lease import LEASE_GRACE, seconds_to_call
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.path import PathKind, call_seconds, path_of
+from functions.domain.run import RunState
 from functions.domain.step import step_of
 from functions.usecases import circuits, concurrency, graph
 from functions.usecases.admission import Admission
 from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.upstream_values import payload_of
-from functions.usecases.writing import Applied, apply, send
+from functions.usecases.writing import TRIES, Applied, apply, insist, send
 
 _LOOKS = 3
 """Times an early hint waits and looks again before it is sent once more."""
@@ -42,6 +44,15 @@ class Handled:
     """Seconds from the instant the attempt was due to its start."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """History has the end of an attempt that the row shows as running."""
+
+    job: Job
+    execution: Execution
+    fence: int
+
+
 def handle_hint(executor: Executor, hint: Hint) -> Handled:
     """Do what the hint names, if it is still due.
 
@@ -57,7 +68,7 @@ def _handle(executor: Executor, job: Job, hint: Hint) -> Handled:
     admission = Admission(executor, hint)
     decision: Applied | Drop | Wait | Resend | Verdict | Overdue = Drop("EARLY")
     for _ in range(_LOOKS):
-        decision = apply(executor, job, admission.decide)
+        decision = _decide(executor, job, hint, admission)
         if not isinstance(decision, Wait):
             break
         executor.clock.sleep(decision.seconds)
@@ -72,6 +83,39 @@ def _handle(executor: Executor, job: Job, hint: Hint) -> Handled:
     if not isinstance(decision, Applied):
         return Handled(decision.reason if isinstance(decision, Drop) else "EARLY")
     return _go_on(executor, decision)
+
+
+def _decide(
+    executor: Executor, job: Job, hint: Hint, admission: Admission
+) -> Applied | Drop | Wait | Resend | Verdict | Overdue:
+    """Write what the hint comes to. The row first follows what has ended already, where that is in the hint's way."""
+
+    def decide(row: Job, mark: str) -> HintDecision | _Recorded:
+        decision = admission.decide(row, mark)
+        return _recorded(executor, row, hint, decision) or decision
+
+    for _ in range(MAX_ACTIVE + 1):
+        decision: Applied | Drop | Wait | Resend | Verdict | Overdue | _Recorded = apply(executor, job, decide)
+        if not isinstance(decision, _Recorded):
+            return decision
+        follow(executor, decision.job, decision.execution, fence=decision.fence)
+        job = executor.jobs.get(job.id) or job
+    raise UnavailableError("The job's runs ended one after the other while a hint was handled.")
+
+
+def _recorded(executor: Executor, row: Job, hint: Hint, decision: HintDecision) -> _Recorded | None:
+    """An attempt in whose way, or for whose sake, the hint came, and that has ended: its owner lost its races for the
+    row, or died. Read only before a slot is skipped, and for a second hint of an attempt."""
+    skipped = isinstance(decision, Write) and decision.reason == SkipReason.OVERLAP
+    if not skipped and not isinstance(decision, Drop):
+        return None
+    for slot, run in row.runs.items():
+        again = slot == hint.slot_id and run.attempt == hint.attempt
+        if run.state is RunState.RUNNING and (skipped or again):
+            execution = executor.history.get(row.id, slot, run.attempt)
+            if execution is not None:
+                return _Recorded(row, execution, run.fence)
+    return None
 
 
 def _go_on(executor: Executor, applied: Applied) -> Handled:
@@ -115,7 +159,7 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
         _accept(executor, job, slot)
         circuits.report(executor, job, slot, answer)
         return None
-    execution = conclude(executor, job, judged(executor, job, slot, answer))
+    execution = conclude(executor, job, _judged_in_time(executor, job, slot, answer))
     circuits.report(executor, job, slot, answer)
     return execution
 
@@ -129,6 +173,13 @@ def _accept(executor: Executor, job: Job, slot: str) -> None:
         return decide_accept(row, key, fence=run.fence, now=executor.clock.now())
 
     apply(executor, job, decide)
+def _owned_until(job: Job, slot: str) -> float:
+    """Until when whoever runs the attempt records what came of it: then the sweep may take it for lost."""
+    return (job.runs[slot].lease_expires_at or 0) - LEASE_GRACE
+
+
+def _judged_in_time(attempts: Attempts, job: Job, slot: str, answer: TargetAnswer) -> Execution:
+    return insist(attempts, lambda: judged(attempts, job, slot, answer), until=_owned_until(job, slot))
 
 
 def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
@@ -167,7 +218,8 @@ def attempt(
     row, which is the decision about it. Returns the row that is stored, and the answer, which the caller reports to
     the target's circuit. Raises CorruptDefinitionError."""
     answer = _call(attempts, job, slot, timeout_seconds=timeout_seconds)
-    return attempts.history.record(judged(attempts, job, slot, answer)), answer
+    row = _judged_in_time(attempts, job, slot, answer)
+    return insist(attempts, lambda: attempts.history.record(row), until=_owned_until(job, slot)), answer
 
 
 def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | None) -> TargetAnswer:
@@ -211,12 +263,16 @@ def time_out(engine: Engine, job: Job, slot: str) -> Execution:
     return execution
 
 
-def follow(engine: Engine, job: Job, execution: Execution, *, fence: int) -> Job:
+def follow(engine: Engine, job: Job, execution: Execution, *, fence: int, until: float | None = None) -> Job:
     """Let the job's row follow the history row of the run seen under `fence`, then send what that made due.
 
-    Returns the row as this write left it; `job` where the run was no longer there.
+    Returns the row as this write left it; `job` where the run was no longer there. Tried until `until`, as `apply`.
     """
-    ended = apply(engine, job, lambda row, _: decide_end(row, execution, fence=fence, now=engine.clock.now()))
+
+    def decide(row: Job, _: str) -> Write | Drop:
+        return decide_end(row, execution, fence=fence, now=engine.clock.now())
+
+    ended = apply(engine, job, decide, until=until)
     return job if isinstance(ended, Drop) else _ended(engine, ended, execution)
 
 
@@ -235,8 +291,9 @@ def conclude(engine: Engine, job: Job, execution: Execution) -> Execution:
     may = may_end_lean(job, execution.slot_id, execution.attempt) and fits_the_row(execution)
     if may and _end_lean(engine, job, execution):
         return execution
-    recorded = engine.history.record(execution)
-    follow(engine, job, recorded, fence=execution.fence)
+    until = _owned_until(job, execution.slot_id)
+    recorded = insist(engine, lambda: engine.history.record(execution), until=until)
+    follow(engine, job, recorded, fence=execution.fence, until=until)
     return recorded
 
 
@@ -247,7 +304,7 @@ def _end_lean(engine: Engine, job: Job, execution: Execution) -> bool:
         return decide_lean_end(row, execution, now=engine.clock.now(), write_id=mark)
 
     try:
-        ended = apply(engine, job, decide)
+        ended = apply(engine, job, decide, tries=TRIES, until=_owned_until(job, execution.slot_id))
     except UnavailableError:
         return False
     if isinstance(ended, Drop):

@@ -10,6 +10,7 @@ from functions.domain.approval import refusal
 from functions.domain.caller import Caller
 from functions.domain.commands import armed_hints, decide_change, new_job
 from functions.domain.cursor import read_cursor, write_cursor
+from functions.domain.decision import Drop, Write
 from functions.domain.definition import Definition
 from functions.domain.errors import (
     ForbiddenError,
@@ -282,20 +283,21 @@ def _change(
     must_change(caller, job, if_match)
     drafts = {job.seq: change(job)}
 
-    def decide(row: Job, mark: str) -> Any:
+    def decide(row: Job, mark: str) -> Write | Job:
         must_change(caller, row, if_match)
         draft = drafts.get(row.seq) or change(row)
         definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=row.created_at)
         must_not_dodge(caller, row, definition)
         now = services.clock.now()
         wiring = Wiring() if row.cancelled else wire(services, row, definition)
-        return wiring.applied(
-            decide_change(
-                row, definition, enabled=draft.enabled, now=now, write_id=mark, parents=wiring.parents, by=caller.id
-            )
+        changed = decide_change(
+            row, definition, enabled=draft.enabled, now=now, write_id=mark, parents=wiring.parents, by=caller.id
         )
+        return row if isinstance(changed, Drop) else wiring.applied(changed)
 
-    applied: Applied = apply(services, job, decide)
+    applied = apply(services, job, decide, tries=TRIES)
+    if isinstance(applied, Job):
+        return applied
     rewired_edges(services, applied.before, applied.job)
     disarm_replaced(services, applied)
     send(services, applied.job, applied.write.hints)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from functions.domain.caller import Caller
-from functions.domain.errors import NotFoundError
+from functions.domain.errors import CorruptDefinitionError, NotFoundError
 from functions.domain.job_type import StoredTypeConfig
 from functions.ports import Page
 from functions.usecases.services import Services
@@ -30,13 +30,25 @@ def must_administer(caller: Caller) -> None:
 
 
 def put_config(services: Services, caller: Caller, job_type: str, document: Mapping[str, Any]) -> StoredTypeConfig:
-    """Store the configuration, checked before, in the place of the one that was there. Raises ForbiddenError."""
+    """Store the configuration, checked before, in the place of the one that was there; the one that is there where it
+    says the same. Raises ForbiddenError."""
     must_administer(caller)
+    stored = _stored(services, job_type)
+    if stored is not None and stored.document == document:
+        return stored
     config = StoredTypeConfig(
         job_type=job_type, document=document, updated_at=int(services.clock.now()), updated_by=caller.id
     )
     services.retry_configs.put(config)
     return config
+
+
+def _stored(services: Services, job_type: str) -> StoredTypeConfig | None:
+    """None for one that cannot be read, too: it is replaced."""
+    try:
+        return services.retry_configs.get(job_type)
+    except CorruptDefinitionError:
+        return None
 
 
 def delete_config(services: Services, caller: Caller, job_type: str) -> None:

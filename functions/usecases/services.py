@@ -32,6 +32,11 @@ def _nobody_counts(execution: Execution) -> None:
     """Of those who are told of ends: it does nothing."""
 
 
+def _lasts(error: Exception) -> bool:  # noqa: ARG001 - a default of `is_transient`
+    """For processes that leave it to their caller to come again."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Engine:
     """What it takes to change a job's row and do what follows from it."""
@@ -46,6 +51,8 @@ class Engine:
     uniform: Uniform = random.uniform
     ended: Callable[[Execution], None] = _nobody_counts
     """Is told of each attempt by whoever's write took it out of the row, in whatever thread that runs."""
+    is_transient: Callable[[Exception], bool] = _lasts
+    """Whether the platform refused a call for a while, so that it is worth another try within the process."""
     parallel: int = 8
     """Jobs that are looked at, or changed, side by side: a graph's."""
 

@@ -1,6 +1,6 @@
 """Apply a decision to a job's row: one conditional write, decided again from the row that came first.
 
-The rule is docs/protocol.md, 1.2.
+The rule is docs/protocol.md, 1.2. What the engine itself has to write wins in the end; callers' changes give way to it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,18 @@ from functions.ports import ArmedHint
 from functions.usecases.services import Engine
 
 TRIES = 5
-PAUSE = 0.02
-"""Seconds: half the longest pause after the first lost race; doubling, so that many who race come apart."""
+"""Of any write; of a caller's change, which gives way to the engine's, no more."""
+PATIENCE = 8.0
+"""Seconds for which another write is tried again. As much is left of an attempt's lease when its time is over, of a
+request and of a tick of the sweep."""
+PAUSE, LONGEST_PAUSE = 0.02, 0.08
+"""Seconds: half the longest pause after the first lost race, doubling, so that many who race come apart; callers double
+on, the engine does not."""
+TROUBLE, LONGEST_TROUBLE = 0.1, 1.0
+"""Seconds: the longest pause after the platform refused a call for the first time, and after it did so often."""
 
 Other = TypeVar("Other")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,39 +51,78 @@ def ruled(engine: Engine, job: Job) -> Job:
     return replace(job, definition=job.definition.under(engine.types.get(job.definition.type)))
 
 
-def apply(engine: Engine, job: Job, decide: Callable[[Job, str], Write | Other]) -> Applied | Other:
-    """Decide from `job` and write; whoever loses the race decides again from the row that won it.
+def apply(
+    engine: Engine,
+    job: Job,
+    decide: Callable[[Job, str], Write | Other],
+    *,
+    tries: int | None = None,
+    until: float | None = None,
+) -> Applied | Other:
+    """Decide from `job` and write; after a lost race decide again from the row that won it.
 
     `decide` gets the row, `ruled`, and the write's fresh mark. What it returns besides a Write is returned as it is.
-    Raises UnavailableError after five lost races, or when the row is gone; GraphChangedError for a write with `graph`.
+    What gives way to others is tried `tries` times; else at least TRIES times, and until `until` (epoch seconds), for
+    PATIENCE seconds where that is None. Raises UnavailableError when it lost each time, or the row is gone;
+    GraphChangedError for a write with `graph`.
     """
-    for lost_races in range(TRIES):
-        if lost_races:
-            engine.clock.sleep(engine.uniform(0, PAUSE * 2**lost_races))
+    until = engine.clock.now() + PATIENCE if until is None else until
+    lost_races = 0
+    while True:
         mark = engine.new_write_id()
         job = ruled(engine, job)
         decision = decide(job, mark)
         if not isinstance(decision, Write):
             return decision
         row, looks = in_its_graph(job, decision.job, now=int(engine.clock.now()))
-        decision = replace(decision, job=row, hints=(*decision.hints, *looks))
-        if (execution := displaced(job, row)) is not None:
-            engine.history.record(execution)
-        if (end := superseded_end(job, row)) is not None:
-            engine.history.record_end(job.id, *end)
-        if decision.flush is not None:
-            engine.history.record_gap(job.id, decision.flush, now=engine.clock.now())
+        decision = replace(decision, job=replace(row, write_id=mark), hints=(*decision.hints, *looks))
         try:
-            saved = engine.jobs.save(job, replace(decision.job, write_id=mark), graph=decision.graph)
+            saved = _save(engine, job, decision, until=until)
         except LostRaceError as lost:
             if lost.current is None:
                 raise UnavailableError("The job's row is gone.") from lost
             if _is_own(lost.current, mark):
-                return Applied(job, replace(decision.job, write_id=mark, seq=job.seq + 1), decision)
+                return Applied(job, replace(decision.job, seq=job.seq + 1), decision)
             job = lost.current
-            continue
-        return Applied(job, saved, decision)
-    raise UnavailableError(f"The job was changed {TRIES} times while this change was made: try again.")
+        else:
+            return Applied(job, saved, decision)
+        lost_races += 1
+        if lost_races >= (tries or TRIES) and (tries or engine.clock.now() >= until):
+            raise UnavailableError(f"The job was changed {lost_races} times while this change was made: try again.")
+        pause = PAUSE * 2**lost_races
+        engine.clock.sleep(engine.uniform(0, pause if tries else min(pause, LONGEST_PAUSE)))
+
+
+def _save(engine: Engine, job: Job, decision: Write, *, until: float) -> Job:
+    """Write the row. What would be lost by it is put into history first: each under a key that is its own, as it is in
+    the row that was read, so that a write which is then not made has told nothing that is not so."""
+    row, gap = decision.job, decision.flush
+
+    def save() -> Job:
+        if (execution := displaced(job, row)) is not None:
+            engine.history.record(execution)
+        if (end := superseded_end(job, row)) is not None:
+            engine.history.record_end(job.id, *end)
+        if gap is not None:
+            engine.history.record_gap(job.id, gap, now=engine.clock.now())
+        return engine.jobs.save(job, row, graph=decision.graph)
+
+    return insist(engine, save, until=until)
+
+
+def insist(engine: Engine, call: Callable[[], Result], *, until: float | None = None) -> Result:
+    """Make a call that bears being repeated, again and again while the platform refuses it for now: until `until`, for
+    PATIENCE seconds where that is None. Raises what it raised last."""
+    until = engine.clock.now() + PATIENCE if until is None else until
+    pause = TROUBLE
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            if not engine.is_transient(error) or engine.clock.now() + pause > until:
+                raise
+        engine.clock.sleep(engine.uniform(pause / 2, pause))
+        pause = min(pause * 2, LONGEST_TROUBLE)
 
 
 def _is_own(current: Job, mark: str) -> bool:

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_transactions import ROUNDS
-from functions.adapters.throttling import is_throttled
+from functions.adapters.throttling import is_transient
 from functions.domain.errors import JobExistsError, UnavailableError
 from tests.factories import make_job, new_id
 from tests.faults import Faults
@@ -118,7 +118,7 @@ def test_a_write_that_always_meets_one_may_come_again(aws, jobs):
     with pytest.raises(ClientError) as refused:
         jobs.save(read, replace(read, write_id="w-2", paused=True))
 
-    assert is_throttled(refused.value)
+    assert is_transient(refused.value)
     assert len(calls) == ROUNDS
 
 

@@ -10,6 +10,7 @@ from tests.simulation.mutant import Mutant, m
 from tests.simulation.mutants_gates import GATE_MUTANTS
 from tests.simulation.mutants_graph import GRAPH_MUTANTS
 from tests.simulation.mutants_sender import SENDER_MUTANTS
+from tests.simulation.mutants_races import RACE_MUTANTS
 from tests.simulation.mutants_work import WORK_MUTANTS
 
 NAMED = """
@@ -1078,7 +1079,7 @@ MUTANTS: list[Mutant] = [
         by="tests/unit/test_steps.py",
     ),
 ]
-MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS
+MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS + RACE_MUTANTS
 
 EXCLUDED = {
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",

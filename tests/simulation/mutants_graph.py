@@ -291,7 +291,11 @@ GRAPH_MUTANTS: list[Mutant] = [
     m(
         "verdict ignored",
         "a run that was judged is attempted",
-        ("domain/dispatch.py", "    if run.verdict is not None or is_expired(", "    if is_expired("),
+        (
+            "domain/dispatch.py",
+            "    if run.verdict is not None:\n        return Verdict(",
+            "    if job.cancelled:\n        return Verdict(",
+        ),
         by=GRAPHS,
     ),
     m(

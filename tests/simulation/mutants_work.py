@@ -186,8 +186,8 @@ WORK_MUTANTS: list[Mutant] = [
         "workers run beyond the limit of a key",
         (
             "usecases/claiming.py",
-            "limits.held_by(decision, row, key) if isinstance(decision, Write) else decision",
-            "decision",
+            "            return limits.held_by(decision, row, key)\n",
+            "            return decision\n",
         ),
         by=RACES,
     ),

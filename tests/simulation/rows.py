@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BACKOFF, BACKOFF_MAX, MOST_WAKES = 60, 900, 10
 MARGIN = 15
-FROM_OUTSIDE = ("RETRY_WINDOW_OVER", "QUARANTINED")
+FROM_OUTSIDE = ("QUARANTINED",)
 """Ends by others than the owner: they can come while a consumer starts the attempt (docs/protocol.md, A10)."""
 MOST_ACTIVE = 10
 CATCH_UP = 100

@@ -52,7 +52,9 @@ def resume(job: Job, now: float = NOW + 10) -> Any:
 
 def change(job: Job, now: float = NOW + 10, *, enabled: bool | None = None, **document: Any) -> Write:
     definition = make_definition(**document)
-    return decide_change(job, definition, enabled=enabled, now=now, write_id=MARK)
+    write = decide_change(job, definition, enabled=enabled, now=now, write_id=MARK)
+    assert isinstance(write, Write)
+    return write
 
 
 def execute(job: Job, now: float = NOW + 10) -> Write:
@@ -221,7 +223,7 @@ class TestChange:
         on = change(make_job(paused=True, runs={"w": WAITING}), NOW + 100, enabled=True)
         assert on.job.gap == Gap(first=NEXT, last=NEXT, count=1, reason=SkipReason.PAUSED)
         assert on.hints == (Due("w", 3, NOW + 500), Due(slot_id(NOW + 120), 1, NOW + 120))
-        assert change(make_job(paused=True), enabled=None).job.paused
+        assert change(make_job(paused=True), enabled=None, tags=["new"]).job.paused
 
     def test_a_new_spread_counts_from_the_next_slot(self) -> None:
         write = change(make_job(), spreadSeconds=50)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from botocore.exceptions import ClientError
 
-from functions.adapters.throttling import is_throttled
+from functions.adapters.throttling import is_transient
 from tests.api_client import Api
 
 
@@ -17,7 +17,7 @@ def refused(code: str) -> ClientError:
     ("code", "status"), [("ProvisionedThroughputExceededException", 503), ("AccessDeniedException", 500)]
 )
 def test_a_throttled_call_is_503_and_says_when_to_come_again(code: str, status: int) -> None:
-    api = Api(is_throttled=is_throttled)
+    api = Api(is_transient=is_transient)
 
     def get(*_: object, **__: object) -> None:
         raise refused(code)
@@ -30,6 +30,6 @@ def test_a_throttled_call_is_503_and_says_when_to_come_again(code: str, status: 
 
 
 def test_only_errors_of_aws_that_pass_are_throttles() -> None:
-    assert is_throttled(refused("ThrottlingException"))
-    assert not is_throttled(refused("ResourceNotFoundException"))
-    assert not is_throttled(ValueError("ThrottlingException"))
+    assert is_transient(refused("ThrottlingException"))
+    assert not is_transient(refused("ResourceNotFoundException"))
+    assert not is_transient(ValueError("ThrottlingException"))
