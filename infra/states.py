@@ -21,8 +21,8 @@ _REPEAT = {
     "MaxAttempts": 6,
     "JitterStrategy": "FULL",
 }
-"""For steps that may be repeated: each puts what is absent and follows what is there. The last comes half a minute after
-the first, on average: a table that throttles for so long costs no attempt its outcome."""
+"""For steps that may be repeated: each puts what is absent and follows what is there. The last try comes half a minute
+after the first, on average: a table that throttles for so long costs no attempt its outcome."""
 
 
 def definition(*, partition: str, function_arn: str) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from typing import Any
 
 from functions.domain.caller import Caller, Role
 from functions.domain.definition import Priority
-from functions.domain.errors import GnomonError
+from functions.domain.errors import TRANSIENT, GnomonError
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.job import Job
 from functions.domain.lean import kept_execution
+from functions.domain.timing import hand_back_seconds
 from functions.graph_ports import Dependents, Graphs
 from functions.ports import Circuits, Clock, JobStore, RunHistory, Slots
 from functions.usecases.executor import Handled, handle_hint
@@ -21,7 +22,7 @@ from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import Swept, sweep
 from tests.factories import make_document
 from tests.fakes import Delivery, World
-from tests.faults import Crash
+from tests.faults import Crash, TroubleError
 from tests.machine import walk
 
 VISIBILITY = 540
@@ -81,6 +82,7 @@ class Driver:
             **shared,
             targets=self.world.targets,
             uniform=middle,
+            is_transient=lambda error: isinstance(error, TroubleError),
             machine=machine,
             circuits=circuits,
             dependents=dependents,
@@ -131,15 +133,19 @@ class Driver:
         return [entry for entry in reversed(self.history(job_id)) if isinstance(entry, Execution)]
 
     def deliver(self, delivery: Delivery) -> Handled | None:
-        """One consumer takes one message; a consumer that dies leaves it to come back."""
+        """One consumer takes one message; a consumer that dies leaves it to come back, one that cannot do its work just
+        now hands it back."""
         try:
             handled = handle_hint(self.executor, delivery.hint)
         except Crash:
             self.crashes += 1
-            self._comes_back(delivery)
+            self._comes_back(delivery, VISIBILITY)
+            return None
+        except (*TRANSIENT, TroubleError):
+            self._comes_back(delivery, hand_back_seconds(delivery.receives, uniform=middle))
             return None
         except GnomonError:
-            self._comes_back(delivery)
+            self._comes_back(delivery, VISIBILITY)
             return None
         self.handled.append(handled)
         return handled
@@ -150,12 +156,12 @@ class Driver:
             self.states += walk(self.executor, step)
             self.world.machine.ended(step)
 
-    def _comes_back(self, delivery: Delivery) -> None:
+    def _comes_back(self, delivery: Delivery, seconds: float) -> None:
         """A message that was not deleted is visible again after a while, but not for ever."""
         if delivery.receives >= MAX_RECEIVES:
             self.dead_messages.append(delivery)
             return
-        later = self.clock.now() - delivery.visible_at + VISIBILITY
+        later = self.clock.now() - delivery.visible_at + seconds
         self.world.timetable.duplicate(delivery, later=later).receives += 1
 
     def deliver_hint(self, hint: Hint) -> Handled | None:

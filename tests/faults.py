@@ -35,6 +35,10 @@ MUTATIONS = {
 }
 
 
+class TroubleError(Exception):
+    """The platform refused a call after the SDK's retries: throttled, or down."""
+
+
 class Crash(BaseException):
     """The process died here. No `except Exception` stops it."""
 

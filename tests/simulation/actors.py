@@ -6,12 +6,13 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests.faults import TroubleError
+
 if TYPE_CHECKING:
     from functions.domain.hint import Hint
 
 
-class TroubleError(Exception):
-    """The platform refused a call after the SDK's retries: throttled, or down."""
+__all__ = ["Actor", "Message", "Nature", "TroubleError", "Weather"]
 
 
 @dataclass(eq=False)
@@ -37,6 +38,8 @@ class Actor:
     wrote: int = 0
     resent: int = 0
     started: set[tuple[str, str, int]] = field(default_factory=set)
+    failure: Exception | None = None
+    """Why it could not do its work."""
 
 
 @dataclass(eq=False)

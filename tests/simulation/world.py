@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from functions.domain.errors import GnomonError
+from functions.domain.errors import TRANSIENT, GnomonError, UnavailableError
 from functions.domain.hint import Hint
+from functions.domain.timing import hand_back_seconds
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from functions.usecases.sweep import sweep
@@ -244,7 +245,10 @@ class World:
         if message.receives >= MAX_RECEIVES:
             self.judge.fault(f"{message.key} goes to the dead-letter queue", label, actor)
             return
-        self.scheduler.at(received + VISIBILITY, lambda: self.deliver(message))
+        again = received + VISIBILITY
+        if isinstance(actor.failure, (*TRANSIENT, TroubleError)):
+            again = self.scheduler.now + hand_back_seconds(message.receives, uniform=actor.choose.uniform)
+        self.scheduler.at(again, lambda: self.deliver(message))
 
     def hand_over(self, step: Step) -> None:
         """The state machine runs an attempt: one actor for the functions of all its states, each of which may die."""
@@ -284,6 +288,7 @@ class World:
             machine=self.machine,
             circuits=self.circuits,
             dependents=self.dependents,
+            is_transient=lambda error: isinstance(error, TroubleError),
         )
 
     def services(self, actor: Actor) -> Services:
@@ -314,7 +319,9 @@ class World:
             return False
         except (GnomonError, TroubleError) as error:
             self.note(f"{actor.key} failed: {type(error).__name__} {error}")
-            self.judge.fault(f"{actor.key} failed", actor.job, actor)
+            actor.failure = error
+            if not isinstance(error, UnavailableError):  # lost races are no fault that explains anything
+                self.judge.fault(f"{actor.key} failed", actor.job, actor)
             return False
         finally:
             self.actor = outer
