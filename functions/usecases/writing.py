@@ -23,9 +23,9 @@ TRIES = 5
 PATIENCE = 8.0
 """Seconds for which another write is tried again. As much is left of an attempt's lease when its time is over, of a
 request and of a tick of the sweep."""
-PAUSE, LONGEST_PAUSE = 0.02, 0.08
-"""Seconds: half the longest pause after the first lost race, doubling, so that many who race come apart; callers double
-on, the engine does not."""
+PAUSE = 0.02
+"""Seconds: the longest pause of an engine's write after a lost race. It decides from the row that won, so a longer one
+would lose to the next of many. Callers pause for up to twice as long, doubling: they come apart and give way."""
 TROUBLE, LONGEST_TROUBLE = 0.1, 1.0
 """Seconds: the longest pause after the platform refused a call for the first time, and after it did so often."""
 
@@ -89,8 +89,7 @@ def apply(
         lost_races += 1
         if lost_races >= (tries or TRIES) and (tries or engine.clock.now() >= until):
             raise UnavailableError(f"The job was changed {lost_races} times while this change was made: try again.")
-        pause = PAUSE * 2**lost_races
-        engine.clock.sleep(engine.uniform(0, pause if tries else min(pause, LONGEST_PAUSE)))
+        engine.clock.sleep(engine.uniform(0, PAUSE * 2**lost_races if tries else PAUSE))
 
 
 def _save(engine: Engine, job: Job, decision: Write, *, until: float) -> Job:

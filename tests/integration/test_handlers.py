@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
 from functions import bootstrap
 from functions.adapters.dynamodb_circuits import DynamoDbCircuits
@@ -33,7 +34,7 @@ from functions.adapters.dynamodb_workers import DynamoDbWorkers
 from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
 from functions.domain.circuit import Circuit
 from functions.domain.definition import Priority
-from functions.domain.errors import CorruptDefinitionError
+from functions.domain.errors import CorruptDefinitionError, HintNotSentError, LostRaceError, UnavailableError
 from functions.domain.execution import ExecutionStatus
 from functions.domain.hint import read_hint
 from functions.domain.instants import rfc3339
@@ -60,7 +61,7 @@ from tests.integration.samples import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CONTEXT: Any = SimpleNamespace(
     aws_request_id="5f1d2c3b-4a59-4687-9a0b-1c2d3e4f5061", get_remaining_time_in_millis=lambda: 30_000
@@ -68,6 +69,7 @@ CONTEXT: Any = SimpleNamespace(
 CACHED = (
     bootstrap.api,
     bootstrap.executor,
+    bootstrap.taken_hints,
     bootstrap.sweeper,
     bootstrap.dead_letters,
     bootstrap.lifecycle,
@@ -212,6 +214,119 @@ class TestExecutor:
                     aws.sqs.delete_message(QueueUrl=run["QueueUrl"], ReceiptHandle=message["ReceiptHandle"])
         assert received(aws, run["QueueUrl"]) == []
         assert received(aws, dead) == ["not JSON"]
+
+
+def throttled() -> ClientError:
+    return ClientError({"Error": {"Code": "ThrottlingException", "Message": "come again"}}, "GetItem")
+
+
+class TestHandBack:
+    """What could not be handled just now is visible again in a second or two, not after the queue's 540."""
+
+    @pytest.fixture
+    def taken(self, aws: Aws) -> Callable[..., dict[str, Any]]:
+        url, arn = aws.queues[Priority.NORMAL]
+        aws.sqs.set_queue_attributes(QueueUrl=url, Attributes={"VisibilityTimeout": "540"})
+
+        def take(hint_of: Any, *, receives: int = 1, body: str | None = None) -> dict[str, Any]:
+            event = record(hint_of, body=body)
+            aws.sqs.send_message(QueueUrl=url, MessageBody=event["body"])
+            [message] = aws.sqs.receive_message(QueueUrl=url)["Messages"]
+            attributes = event["attributes"] | {"ApproximateReceiveCount": str(receives)}
+            return event | {
+                "receiptHandle": message["ReceiptHandle"],
+                "eventSourceARN": arn,
+                "attributes": attributes,
+            }
+
+        return take
+
+    @pytest.fixture
+    def asked(self, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+        """What SQS is asked to make visible again."""
+        made: list[dict[str, Any]] = []
+        client = bootstrap._client("sqs")
+        change = client.change_message_visibility
+
+        def spy(**arguments: Any) -> Any:
+            made.append(arguments)
+            return change(**arguments)
+
+        monkeypatch.setattr(client, "change_message_visibility", spy)
+        return made
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            UnavailableError(),
+            LostRaceError(None),
+            HintNotSentError(),
+            throttled(),
+            EndpointConnectionError(endpoint_url="https://dynamodb"),
+            ReadTimeoutError(endpoint_url="https://dynamodb"),
+            ClientError({"Error": {"Code": "x"}, "ResponseMetadata": {"HTTPStatusCode": 503}}, "PutItem"),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    def test_what_passes_by_itself_comes_again_soon(
+        self, error: Exception, taken: Any, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(executor, "handle_hint", raising(error))
+        event = taken(make_job())
+        assert failed_items(executor.handler({"Records": [event]}, CONTEXT)) == [event["messageId"]]
+        [one] = asked
+        assert one["ReceiptHandle"] == event["receiptHandle"]
+        assert one["VisibilityTimeout"] in (1, 2)
+
+    def test_it_is_visible_again(self, aws: Aws, taken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(executor, "handle_hint", raising(UnavailableError()))
+        event = taken(make_job())
+        executor.handler({"Records": [event]}, CONTEXT)
+        url = aws.queues[Priority.NORMAL][0]
+        assert received(aws, url) == []
+        time.sleep(2.1)
+        assert received(aws, url) == [event["body"]]
+
+    def test_the_more_often_it_was_taken_the_longer_it_waits(
+        self, taken: Any, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(executor, "handle_hint", raising(UnavailableError()))
+        for receives in (1, 2, 3, 4):
+            executor.handler({"Records": [taken(make_job(), receives=receives)]}, CONTEXT)
+        waits = [one["VisibilityTimeout"] for one in asked]
+        assert all(2**index <= wait <= 1.5 * 2**index + 0.5 for index, wait in enumerate(waits))
+
+    @pytest.mark.parametrize("error", [CorruptDefinitionError(), ValueError("a bug"), KeyError("x")])
+    def test_poison_waits_for_the_queues_own_time(
+        self, error: Exception, taken: Any, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(executor, "handle_hint", raising(error))
+        assert failed_items(executor.handler({"Records": [taken(make_job())]}, CONTEXT)) == ["message-1"]
+        assert failed_items(executor.handler({"Records": [taken(make_job(), body="not JSON")]}, CONTEXT)) != []
+        assert asked == []
+
+    def test_one_that_sqs_does_not_take_back_fails_as_before(self, taken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(executor, "handle_hint", raising(UnavailableError()))
+        event = taken(make_job()) | {"receiptHandle": "nobody's"}
+        assert failed_items(executor.handler({"Records": [event]}, CONTEXT)) == ["message-1"]
+        other = taken(make_job()) | {"eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:another"}
+        assert failed_items(executor.handler({"Records": [other]}, CONTEXT)) == ["message-1"]
+
+    def test_a_table_that_throttles_is_met_in_every_call(
+        self, aws: Aws, outbox: str, store: DynamoDbJobs, taken: Any, asked: list[dict[str, Any]]
+    ) -> None:
+        job = store.create(due_job(outbox))
+        event = taken(job)
+        bootstrap.executor().jobs.get = raising(throttled())  # type: ignore[method-assign]  # the table refuses it
+        assert failed_items(executor.handler({"Records": [event]}, CONTEXT)) == ["message-1"]
+        assert len(asked) == 1
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> Any:
+        raise error
+
+    return fail
 
 
 class TestSteps:

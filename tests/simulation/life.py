@@ -88,6 +88,8 @@ class Life:
     row: Job
     periods: list[Period] = field(default_factory=list)
     history: dict[tuple[str, int], Execution] = field(default_factory=dict)
+    recorded_at: dict[tuple[str, int], float] = field(default_factory=dict)
+    """When each came into history, by the world's clock."""
     gaps: dict[int, SkippedSlots] = field(default_factory=dict)
     started: dict[str, float] = field(default_factory=dict)
     """Slot id to its first start."""

@@ -66,6 +66,7 @@ class Judge:
             )
         else:
             life = self.lives[row.id]
+            must(actor.action != "same", "a change that changes nothing writes nothing", life, (actor.key, shown(row)))
             self._kept(life, before, row, actor)
             rescheduled = self._rescheduled(life, row, actor)
         if self.world.trace is not None:
@@ -161,6 +162,7 @@ class Judge:
         if earlier is not None and key not in life.forced:
             must(False, "nothing follows a final attempt", life, (earlier, execution))
         life.history[key] = execution
+        life.recorded_at[key] = now
         must(attempt <= life.limits.get(slot, 1), "no more attempts than allowed", life, (key, life.limits.get(slot)))
         self._outcome(life, execution, actor, now)
         self._retry(life, execution)

@@ -21,7 +21,7 @@ NAMED = """
                     saved = engine.jobs.save(lost.current, replace(merged, write_id=mark))
                     return Applied(lost.current, saved, decision)
             job = lost.current
-            continue
+        else:
 """
 MERGED = '''
 
@@ -45,7 +45,7 @@ def named(*reasons: str) -> tuple[tuple[str, str, str], ...]:
     """A write that names what it changes in its condition, and not `seq` (V2)."""
     path = "usecases/writing.py"
     return (
-        (path, "            job = lost.current\n            continue\n", NAMED.replace("{NAMES}", repr(reasons))),
+        (path, "            job = lost.current\n        else:\n", NAMED.replace("{NAMES}", repr(reasons))),
         (path, "\n\ndef send(", MERGED + "\n\ndef send("),
     )
 
@@ -189,8 +189,8 @@ MUTANTS: list[Mutant] = [
         "an end writes the row before history",
         (
             "usecases/executor.py",
-            "    recorded = engine.history.record(execution)\n"
-            "    follow(engine, job, recorded, fence=execution.fence)\n    return recorded\n",
+            "    recorded = insist(engine, lambda: engine.history.record(execution), until=until)\n"
+            "    follow(engine, job, recorded, fence=execution.fence, until=until)\n    return recorded\n",
             "    follow(engine, job, execution, fence=execution.fence)\n    return engine.history.record(execution)\n",
         ),
     ),
@@ -462,10 +462,10 @@ MUTANTS: list[Mutant] = [
         "who lost a race decides again without the type's configuration",
         (
             "usecases/writing.py",
-            "            job = lost.current\n            continue\n",
+            "            job = lost.current\n        else:\n",
             "            job = lost.current\n            if job.definition is not None:\n"
             "                job = replace(job, definition=job.definition.under(engine.types.get(None)))\n"
-            "            continue\n",
+            "        else:\n",
         ),
         (
             "usecases/writing.py",
@@ -855,7 +855,7 @@ MUTANTS: list[Mutant] = [
     m(
         "a cancel keeps the slot",
         "a cancelled job's slots stay",
-        ("usecases/actions.py", "        concurrency.after_write(services, decided)\n", ""),
+        ("usecases/actions.py", "    concurrency.after_write(services, decided)\n", ""),
         by="tests/unit/test_concurrency_in_use.py",
     ),
     m(

@@ -31,14 +31,14 @@ GRAPH_MUTANTS: list[Mutant] = [
             "usecases/writing.py",
             "        if (end := superseded_end(job, row)) is not None:\n"
             "            engine.history.record_end(job.id, *end)\n",
-            "        end = superseded_end(job, row)\n",
+            "",
         ),
         (
             "usecases/writing.py",
-            "        return Applied(job, saved, decision)\n",
-            "        if end is not None:\n"
-            "            engine.history.record_end(job.id, *end)\n"
-            "        return Applied(job, saved, decision)\n",
+            "            return Applied(job, saved, decision)\n",
+            "            if (end := superseded_end(job, row)) is not None:\n"
+            "                engine.history.record_end(job.id, *end)\n"
+            "            return Applied(job, saved, decision)\n",
         ),
         by=GRAPHS,
         seed=1,

@@ -82,6 +82,9 @@ def plan(seed: int) -> Plan:
     other = random.Random(f"{seed}/short lives")
     if other.random() < 0.12:
         return _short_lives(seed, other)
+    other = random.Random(f"{seed}/crowded")
+    if other.random() < 0.12:
+        return _bursts(seed, other)
     choose = random.Random(f"{seed}/plan")
     hot = choose.random() < 0.55
     base = BASES["winter"] if hot else choose.choice(list(BASES.values()))
@@ -143,6 +146,38 @@ def _short_lives(seed: int, choose: random.Random) -> Plan:
         skewed=choose.random() < 0.8,
     )
     return Plan(seed, base, base + length, nature, [], actions)
+
+
+def _bursts(seed: int, choose: random.Random) -> Plan:
+    """A job that is due every few seconds, and many callers who change it at once: all alike, or each otherwise.
+
+    Nothing else goes wrong in most of these stories, so nothing else explains a start that is late.
+    """
+    base, length = BASES["winter"], 180
+    document = make_document(
+        schedule={"type": "interval", "everySeconds": choose.choice([1, 2, 3, 10])},
+        overlapPolicy=choose.choice(["skip", "skip", "allow", "queue"]),
+        misfirePolicy=choose.choice(["run_once", "skip", "run_all"]),
+        retryConfig=choose.choice(RETRIES[:2]),
+        timeoutSeconds=5,
+        description=choose.choice([None, None, "x" * 900]),
+    )
+    if choose.random() < 0.3:
+        document["spreadSeconds"] = 1
+    made = [Action("a0 create", "create", 0, base + 1.0, None, document, True)]
+    kinds = choose.choice([["same"], ["touch"], ["same", "touch"], ["touch", "same", "pause", "resume", "execute"]])
+    for burst in range(choose.choice([1, 2, 3])):
+        begins, lasts = base + 5 + choose.random() * 100, choose.choice([0.2, 1.0, 3.0])
+        for number in range(choose.choice([10, 48, 100])):
+            kind, at = choose.choice(kinds), begins + choose.random() * lasts
+            made.append(Action(f"b{burst}.{number} {kind}", kind, 0, at))
+    made.append(Action("z resume", "resume", 0, float(base + length)))
+    if choose.random() < 0.3:
+        kind, at = choose.choice(["cancel", "delete"]), base + 10 + choose.random() * 100
+        made.append(Action(f"z {kind}", kind, 0, at))
+    faults = choose.choice([0, 0, 0, 0.002])
+    nature = Nature(faults=faults, fails=choose.choice([0, 0.1]), hangs=0, skewed=choose.random() < 0.5)
+    return Plan(seed, base, base + length, nature, [], made)
 
 
 def _listen(choose: random.Random, actions: list[Action], hot: bool) -> None:

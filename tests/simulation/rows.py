@@ -19,6 +19,8 @@ MARGIN = 15
 FROM_OUTSIDE = ("QUARANTINED",)
 """Ends by others than the owner: they can come while a consumer starts the attempt (docs/protocol.md, A10)."""
 MOST_ACTIVE = 10
+LAST_LOOK = 3.5
+"""Seconds from a look into history to the write that rests on it, where nobody stalls."""
 CATCH_UP = 100
 
 
@@ -267,13 +269,19 @@ def _reason(life: Life, before: Job, row: Job, actor: Actor, now: float) -> None
     reason, grace = row.gap.reason, life.period.document.get("misfireGraceSeconds", 60)
     action = actor.action if actor.kind == "caller" else ""
     fits = {
-        SkipReason.OVERLAP: bool(before.runs),
+        SkipReason.OVERLAP: any(_goes_on(life, slot, run, actor, now) for slot, run in before.runs.items()),
         SkipReason.MISFIRE: row.gap.last + before.spread + grace < now + actor.skew,
         SkipReason.PAUSED: action in ("resume", "change"),
         SkipReason.SCHEDULE_CHANGED: action == "change",
         SkipReason.JOB_CANCELLED: action in ("cancel", "delete"),
     }[reason]
     must(fits, "a skip has a reason", life, (row.gap, actor.key))
+
+
+def _goes_on(life: Life, slot: str, run: ActiveRun, actor: Actor, now: float) -> bool:
+    """Whether the run had not ended, when whoever skips a slot for its sake looked last, a few slow calls ago."""
+    ended = life.recorded_at.get((slot, run.attempt)) if run.state is RunState.RUNNING else None
+    return ended is None or ended > now - LAST_LOOK or actor.disturbed
 
 
 def _last_run(life: Life, before: Job, row: Job) -> None:

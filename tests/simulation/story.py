@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from functions.domain.errors import ConflictError, InvalidFieldError, NotFoundError, UnavailableError
 from functions.domain.idempotency import IdempotencyKey
@@ -156,6 +157,15 @@ class Story:
         draft = JobDraft(document=action.document or {}, payload='{"a":1}', enabled=action.enabled)
         change_job(services, ADMIN, job_id, change=lambda _: draft)
 
+    def same(self, services: Services, action: Action, job_id: str) -> None:
+        """A PUT of what is there, in other words."""
+
+        def change(row: Job) -> JobDraft:
+            document = {"overlapPolicy": "skip", "priority": "normal", **reversed_keys(row.defined.document)}
+            return JobDraft(document=document, payload=row.defined.payload, enabled=not row.paused)
+
+        change_job(services, ADMIN, job_id, change=change)
+
     def touch(self, services: Services, action: Action, job_id: str) -> None:
         def change(row: Job) -> JobDraft:
             return JobDraft(document={**row.defined.document, "tags": [action.id]}, payload="1")
@@ -173,6 +183,10 @@ class Story:
             return
 
 
+def reversed_keys(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: document[name] for name in reversed(document)}
+
+
 def _reset(services: Services, action: Action) -> None:
     host = f"{('one', 'two')[action.job % 2]}.example.com"
     reset_circuit(services, ADMIN, f"http:{host}:443")
@@ -185,6 +199,7 @@ REQUESTS: dict[str, Request] = {
     "pause": lambda _, services, __, job_id: pause_job(services, ADMIN, job_id),
     "resume": lambda _, services, __, job_id: resume_job(services, ADMIN, job_id),
     "change": Story.change,
+    "same": Story.same,
     "touch": Story.touch,
     "execute": lambda _, services, __, job_id: execute_job(services, ADMIN, job_id),
     "retry": Story.retry,
