@@ -172,7 +172,9 @@ def _accept(executor: Executor, job: Job, slot: str) -> None:
     def decide(row: Job, _: str) -> Write | Held | Drop:
         return decide_accept(row, key, fence=run.fence, now=executor.clock.now())
 
-    apply(executor, job, decide)
+    apply(executor, job, decide, until=_owned_until(job, slot))
+
+
 def _owned_until(job: Job, slot: str) -> float:
     """Until when whoever runs the attempt records what came of it: then the sweep may take it for lost."""
     return (job.runs[slot].lease_expires_at or 0) - LEASE_GRACE

@@ -9,8 +9,8 @@ from __future__ import annotations
 from tests.simulation.mutant import Mutant, m
 from tests.simulation.mutants_gates import GATE_MUTANTS
 from tests.simulation.mutants_graph import GRAPH_MUTANTS
-from tests.simulation.mutants_sender import SENDER_MUTANTS
 from tests.simulation.mutants_races import RACE_MUTANTS
+from tests.simulation.mutants_sender import SENDER_MUTANTS
 from tests.simulation.mutants_work import WORK_MUTANTS
 
 NAMED = """
