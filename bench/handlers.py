@@ -42,6 +42,7 @@ def settings_environment() -> dict[str, str]:
     return {
         "STAGE": "bench",
         "VERSION": "0.0.0",
+        "API_ADDRESS": "https://{domain}",
         "JOBS_TABLE": "jobs",
         "EXECUTIONS_TABLE": "executions",
         "IDEMPOTENCY_TABLE": "idempotency",

@@ -190,6 +190,7 @@ def api() -> Handler:
         machine_teams=dict(settings.machine_teams),
         stage=settings.stage,
         version=settings.version,
+        address=settings.api_address,
     )
 
 

@@ -95,6 +95,8 @@ class _Settings:
 class ApiSettings(_Settings):
     stage: str
     version: str
+    api_address: str
+    """Where the gateway serves the API, with `{domain}`, `{host}`, `{api}`, `{stage}` of the request."""
     jobs_table: str
     executions_table: str
     idempotency_table: str

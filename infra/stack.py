@@ -108,6 +108,7 @@ class GnomonStack(Stack):
         """Values of all settings in functions/settings.py, by name."""
         return {
             "stage": stage.name,
+            "api_address": stage.api_address,
             "version": tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"],
             "jobs_table": self.storage.jobs.table_name,
             "executions_table": self.storage.executions.table_name,

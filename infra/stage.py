@@ -71,6 +71,9 @@ class Stage:
     gateway_rate: int
     """Requests a second that the gateway lets through; more get 429."""
     gateway_burst: int
+    api_address: str = "https://{domain}"
+    """Where the gateway serves the API: `{domain}` the name it is called by, a custom domain too, `{host}` the header,
+    `{api}` and `{stage}` its ids. The emulator serves all APIs below paths of its one host."""
     caller_limits: CallerLimits
     target_rules: TargetRules
     retry_defaults: RetryDefaults = field(default_factory=RetryDefaults)
@@ -121,6 +124,7 @@ LOCAL = Stage(
     alarm_topic=False,
     gateway_rate=10_000,
     gateway_burst=5_000,
+    api_address="http://{host}/_aws/execute-api/{api}/{stage}",
     caller_limits=CallerLimits(
         writes_per_minute=100_000,
         reads_per_minute=100_000,

@@ -42,13 +42,15 @@ def create_app(  # noqa: PLR0913 - everything that a stage, or a test, brings al
     probes: Mapping[str, Probe] | None = None,
     is_transient: Callable[[Exception], bool] = lambda _: False,
     machine_teams: Mapping[str, str] | None = None,
+    address: str = "https://{domain}",
 ) -> Handler:
     """The function that answers events of an HTTP API (payload format 2.0).
 
     `check_address` raises InvalidFieldError for URLs that do not lead to public addresses; `handlers` are
     those a job may name, None for any. `probes` are what health
     asks; by default a read of each table. `is_transient` tells faults of the platform that pass by themselves: 503.
-    `machine_teams`: client ids of machines that act for a team, and its name.
+    `machine_teams`: client ids of machines that act for a team, and its name. `address` is where the gateway serves
+    the API, with `{domain}`, `{host}`, `{api}`, `{stage}` of a request.
     """
     drafts = DraftReader(rules=rules, check_address=check_address, handlers=handlers, clock=services.clock)
     if probes is None:
@@ -57,18 +59,18 @@ def create_app(  # noqa: PLR0913 - everything that a stage, or a test, brings al
             "history": lambda: services.history.get(_NOBODY, "0000000000", 1),
         }
     health = HealthRoutes(stage, version, services.clock, probes)
-    return App(_routes(services, drafts, health), services.clock, limits, is_transient, machine_teams).answer
+    return App(_routes(services, drafts, health, address), services.clock, limits, is_transient, machine_teams).answer
 
 
 def routes_without_services() -> tuple[Route, ...]:
     """Every route, to be described and not to be called."""
     nothing: Any = None
     health = HealthRoutes("", "", nothing, {})
-    return _routes(nothing, nothing, health)
+    return _routes(nothing, nothing, health, "")
 
 
-def _routes(services: Services, drafts: DraftReader, health: HealthRoutes) -> tuple[Route, ...]:
-    documents = DocumentRoutes(lambda: routes)
+def _routes(services: Services, drafts: DraftReader, health: HealthRoutes, address: str) -> tuple[Route, ...]:
+    documents = DocumentRoutes(lambda: routes, address)
     routes = (
         *JobRoutes(services, drafts).routes(),
         *BulkRoutes(services, drafts).routes(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -63,7 +62,7 @@ _DESCRIPTIONS = {
 
 
 def document(routes: tuple[Route, ...]) -> dict[str, Any]:
-    """The document of these routes."""
+    """The document of these routes, without `servers`: who gives it away knows where the API is."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, OPERATIONS[route.operation])
@@ -79,7 +78,6 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
             "version": API_VERSION,
             "description": "Register jobs; each runs on time, is retried, and keeps its history.",
         },
-        "servers": [{"url": "/"}],
         "security": [{"token": []}],
         "paths": paths,
         "components": {
@@ -89,10 +87,6 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
             },
         },
     }
-
-
-def document_text(routes: tuple[Route, ...]) -> str:
-    return json.dumps(document(routes), separators=(",", ":"))
 
 
 def _operation(route: Route, operation: Operation) -> dict[str, Any]:
@@ -157,8 +151,8 @@ def _answer(route: Route, schema: str | None, description: str) -> dict[str, Any
 
 def _error(status: int) -> dict[str, Any]:
     codes = sorted({problem.code for problem in (*PROBLEMS.values(), FAULT) if problem.status == status})
-    schema: Schema = ref("Error")
+    schema: Schema = ref("ErrorAnswer")
     if status in _BY_GATEWAY:
-        schema = {"anyOf": [ref("Error"), ref("GatewayError")]}
+        schema = {"anyOf": [ref("ErrorAnswer"), ref("GatewayError")]}
     description = f"{_DESCRIPTIONS[status]} Code: {', '.join(codes)}."
     return {"description": description, "content": {JSON_TYPE: {"schema": schema}}}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from functions.api.openapi_operation import CURSOR, KEY, LIMIT, Operation, parameter
-from functions.api.openapi_shapes import INSTANT, JOB_ID, Schema
+from functions.api.openapi_shapes import INSTANT, JOB_ID, Schema, ref
 from functions.api.openapi_work import WORK
 from functions.api.openapi_workflows import WORKFLOWS
 from functions.api.request import JSON_TYPE, MERGE_PATCH_TYPE
 from functions.api.routes_schedule import DEFAULT_COUNT, MAX_COUNT
-from functions.domain.job import JobStatus
 
 JOB_EXAMPLE: dict[str, Any] = {
     "name": "nightly report",
@@ -79,7 +78,7 @@ OPERATIONS: dict[str, Operation] = {
         success=(200, "JobList", "A page; filters may leave it empty and still have a cursor."),
         parameters=(
             parameter("query", "owner", {"type": "string"}, "Whose jobs: your own by default, `*` for everybody's."),
-            parameter("query", "status", {"type": "string", "enum": [*JobStatus.__members__]}, "Only this status."),
+            parameter("query", "status", ref("JobStatus"), "Only this status."),
             parameter("query", "type", {"type": "string"}, "Only this type."),
             parameter("query", "tag", {"type": "string"}, "Only jobs that have this tag."),
             parameter("query", "silent", {"type": "string", "enum": ["true", "false"]}, "Silent ones, or others."),
@@ -229,11 +228,13 @@ OPERATIONS: dict[str, Operation] = {
     "ready": Operation(
         tag="service",
         summary="Whether requests can be served",
-        success=(200, "Status", "Ready."),
-        also={503: ("Status", "Not ready.")},
+        success=(200, "ServiceStatus", "Ready."),
+        also={503: ("ServiceStatus", "Not ready.")},
     ),
-    "live": Operation(tag="service", summary="Whether the function runs", success=(200, "Status", "It does.")),
-    "startup": Operation(tag="service", summary="Whether the function has started", success=(200, "Status", "It has.")),
-    "openapi": Operation(tag="service", summary="This document", success=(200, "", "OpenAPI 3.1.")),
+    "live": Operation(tag="service", summary="Whether the function runs", success=(200, "ServiceStatus", "It does.")),
+    "startup": Operation(
+        tag="service", summary="Whether the function has started", success=(200, "ServiceStatus", "It has.")
+    ),
+    "openapi": Operation(tag="service", summary="This document", success=(200, "ApiDescription", "OpenAPI 3.1.")),
     "docs": Operation(tag="service", summary="This document as a page", success=(200, "", "HTML.")),
 }

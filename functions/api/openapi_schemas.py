@@ -1,13 +1,11 @@
-"""Schemas of the OpenAPI document: bodies from the models that check them, answers as views.py writes them."""
+"""Schemas of answers in the OpenAPI document, as views.py writes them."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic.json_schema import models_json_schema
-
+from functions.api.openapi_bodies import body_schemas
 from functions.api.openapi_gates import GATES
 from functions.api.openapi_shapes import (
+    ANY_JSON,
     CIRCUIT_KEY,
     EXECUTION_ID,
     INSTANT,
@@ -22,84 +20,30 @@ from functions.api.openapi_shapes import (
     record,
     ref,
 )
-from functions.api.openapi_workflow_schemas import workflow_job, workflow_schemas
-from functions.api.schemas import (
-    BulkBody,
-    DecisionBody,
-    JobBody,
-    NoFields,
-    RetryBody,
-    TypeConfigBody,
-)
-from functions.api.schemas_poll import PollBody
-from functions.api.schemas_work import CompleteBody, FailBody, HeartbeatBody, ProgressBody, WorkerBody
-from functions.api.workflow_body import WorkflowBody
+from functions.api.openapi_workflow_schemas import workflow_schemas
 from functions.domain.circuit import CircuitState
 from functions.domain.execution import ExecutionStatus
 from functions.domain.job import JobStatus, SkipReason
 from functions.domain.run import Outcome
 from functions.domain.worker import WorkerStatus
-from functions.domain.workflow import LOCAL_NAME
-
-_BODIES = (
-    JobBody,
-    BulkBody,
-    RetryBody,
-    DecisionBody,
-    NoFields,
-    TypeConfigBody,
-    WorkerBody,
-    PollBody,
-    HeartbeatBody,
-    ProgressBody,
-    CompleteBody,
-    FailBody,
-    WorkflowBody,
-)
 
 
 def schemas() -> dict[str, Schema]:
-    """Every named schema."""
-    _, bodies = models_json_schema(
-        [(model, "validation") for model in _BODIES],
-        by_alias=True,
-        ref_template="#/components/schemas/{model}",
-    )
-    named: dict[str, Schema] = {name: _untitled(schema) for name, schema in bodies["$defs"].items()}
-    named["JobPatch"] = _patch(named["JobBody"])
-    named["BulkBody"]["properties"]["items"]["items"] = ref("JobBody")
-    named["WorkflowJob"] = workflow_job(named["JobBody"], named["DependencyBody"])
-    of_workflow = named["WorkflowBody"]["properties"]["jobs"]
-    of_workflow["patternProperties"] = {LOCAL_NAME: ref("WorkflowJob")}
+    """Every named schema.
+
+    Client generators make a class of each. They fail on one that is named like a field of its own (`Status.status`),
+    and call objects without a name after the place where they found them first: so each object has a name.
+    """
+    named = body_schemas()
     return (
         named | _answers(named["JobBody"]) | _type_configs(named["TypeConfigBody"]) | _circuits() | workflow_schemas()
     )
 
 
-def _untitled(schema: Any) -> Any:
-    """Without the titles that pydantic makes up from the names of fields."""
-    if isinstance(schema, list):
-        return [_untitled(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: _untitled(value) for name, value in schema.items() if not (name == "title" and isinstance(value, str))
-    }
-
-
-def _patch(body: Schema) -> Schema:
-    return {
-        "type": "object",
-        "description": "JSON Merge Patch (RFC 7386): fields that are named change, null takes a field away.",
-        "properties": {key: {} for key in body["properties"]},
-        "additionalProperties": False,
-    }
-
-
 def _answers(body: Schema) -> dict[str, Schema]:
     registered = {name: schema for name, schema in body["properties"].items() if name not in ("payload", "enabled")}
     state = {
-        "status": enum_of(JobStatus),
+        "status": ref("JobStatus"),
         "enabled": {"type": "boolean"},
         "owner": {"type": "string"},
         "createdBy": {"type": "string"},
@@ -118,8 +62,9 @@ def _answers(body: Schema) -> dict[str, Schema]:
     summary = {"id": JOB_ID, **registered, **state}
     needed = {"name", "target"}
     return {
+        "JobStatus": enum_of(JobStatus),
         "Job": record(
-            summary | {"payload": {"description": "As it was sent; numbers keep value and kind."}},
+            summary | {"payload": ANY_JSON},
             optional=(*at_times, *(name for name in registered if name not in needed)),
             description="What was registered (fields that were left out stay out), and how it stands.",
         ),
@@ -149,11 +94,12 @@ def _answers(body: Schema) -> dict[str, Schema]:
                 "nextAttemptAt": maybe(INSTANT),
             }
         ),
+        "RunOutcome": enum_of(Outcome),
         "LastRun": record(
             {
                 "runId": RUN_ID,
                 "scheduledFor": INSTANT,
-                "outcome": enum_of(Outcome),
+                "outcome": ref("RunOutcome"),
                 "attempt": {"type": "integer"},
                 "errorCode": maybe({"type": "string"}),
                 "reason": maybe({"type": "string", "description": "Why it ended without an attempt."}),
@@ -169,6 +115,11 @@ def _answers(body: Schema) -> dict[str, Schema]:
             },
             description="How a job with dependsOn stands to those it depends on.",
         ),
+        "ExecutionStatus": enum_of(status for status in ExecutionStatus if status is not ExecutionStatus.SKIPPED),
+        "ExecutionError": record(
+            {"code": {"type": "string", "examples": ["HTTP_503"]}, "message": {"type": "string"}},
+            description="Why it failed; of one that is COMPLETED: why it has no result.",
+        ),
         "Execution": _execution(),
         "SkippedSlots": _skipped(),
         "History": list_of("HistoryEntry"),
@@ -178,22 +129,28 @@ def _answers(body: Schema) -> dict[str, Schema]:
             {"slots": {"type": "array", "items": INSTANT}, "local": {"type": "array", "items": {"type": "string"}}},
             description="The same instants in UTC and on the zone's clocks.",
         ),
-        "Status": record({"status": enum_of(("ok", "down"))}),
+        "Availability": enum_of(("ok", "down")),
+        "ServiceStatus": record({"status": ref("Availability")}),
+        "ComponentHealth": record({"status": ref("Availability"), "latencyMs": {"type": "number", "minimum": 0}}),
         "Health": record(
             {
-                "status": enum_of(("ok", "down")),
+                "status": ref("Availability"),
                 "stage": {"type": "string"},
                 "version": {"type": "string"},
-                "components": {
-                    "type": "object",
-                    "additionalProperties": record(
-                        {"status": enum_of(("ok", "down")), "latencyMs": {"type": "number", "minimum": 0}}
-                    ),
-                },
+                "components": {"type": "object", "additionalProperties": ref("ComponentHealth")},
             }
         ),
+        "ApiDescription": record(
+            {"openapi": {"type": "string"}, "info": {"type": "object", "additionalProperties": True}},
+            description="An OpenAPI 3.1 document.",
+        ),
+        "Pagination": record(
+            {"cursor": {"type": "string", "description": "Where the next page begins; absent on the last page."}},
+            optional=("cursor",),
+        ),
+        "ProblemDetail": record({"field": {"type": "string"}, "message": {"type": "string"}}),
         "Problem": _problem(),
-        "Error": record({"error": ref("Problem")}),
+        "ErrorAnswer": record({"error": ref("Problem")}),
         "GatewayError": record(
             {"message": {"type": "string"}},
             description="What API Gateway answers by itself: a token it refuses, throttling, a body over 10 MB.",
@@ -215,10 +172,11 @@ def _type_configs(body: Schema) -> dict[str, Schema]:
 
 def _circuits() -> dict[str, Schema]:
     return {
+        "CircuitState": enum_of(CircuitState),
         "Circuit": record(
             {
                 "key": CIRCUIT_KEY,
-                "state": enum_of(CircuitState),
+                "state": ref("CircuitState"),
                 "failures": {"type": "integer", "minimum": 0, "description": "One after another, the last ones."},
                 "since": maybe(INSTANT | {"description": "When it opened, or closed, last."}),
                 "openUntil": maybe(INSTANT | {"description": "When one attempt may try the target again."}),
@@ -238,15 +196,11 @@ def _execution() -> Schema:
     return record(_execution_fields(), description="One attempt of a run.")
 
 
-def _progress() -> Schema:
-    return record({"percent": {"type": "number", "minimum": 0, "maximum": 100}, "message": {"type": "string"}})
-
-
 def _work() -> dict[str, Schema]:
     worker: dict[str, Schema] = {
         "id": WORKER_ID,
         "name": {"type": "string"},
-        "status": enum_of(WorkerStatus, "OFFLINE after 90 s without heartbeat or poll."),
+        "status": ref("WorkerStatus"),
         "queues": {"type": "array", "items": {"type": "string"}},
         "maxItems": {"type": "integer", "minimum": 1},
         "draining": {"type": "boolean"},
@@ -255,39 +209,40 @@ def _work() -> dict[str, Schema]:
         "registeredAt": INSTANT,
         "lastSeenAt": INSTANT,
     }
-    held = record({"id": EXECUTION_ID, "leaseExpiresAt": INSTANT})
     claimed = _execution_fields() | {
         "leaseExpiresAt": INSTANT,
         "deadlineAt": INSTANT,
         "queue": {"type": "string"},
-        "payload": {"description": "As it was sent; numbers keep value and kind."},
+        "payload": ANY_JSON,
     }
     return {
+        "WorkerStatus": enum_of(WorkerStatus, "OFFLINE after 90 s without heartbeat or poll."),
         "Worker": record(worker),
         "WorkerList": list_of("Worker"),
-        "Heartbeat": record(worker | {"executions": {"type": "array", "items": held}}),
+        "KeptExecution": record({"id": EXECUTION_ID, "leaseExpiresAt": INSTANT}),
+        "Heartbeat": record(worker | {"executions": {"type": "array", "items": ref("KeptExecution")}}),
         "ClaimedExecution": record(claimed, description="An attempt that the worker now holds."),
         "Claimed": record({"data": {"type": "array", "items": ref("ClaimedExecution")}}),
+        "Progress": record(
+            {"percent": {"type": "number", "minimum": 0, "maximum": 100}, "message": {"type": "string"}}
+        ),
         "ProgressKept": record(
             {
                 "id": EXECUTION_ID,
                 "recorded": {"type": "boolean", "description": "false: the last one is less than a second old."},
-                "progress": _progress(),
+                "progress": ref("Progress"),
             }
         ),
     }
 
 
 def _execution_fields() -> dict[str, Schema]:
-    statuses = [status for status in ExecutionStatus if status is not ExecutionStatus.SKIPPED]
-    error = record({"code": {"type": "string", "examples": ["HTTP_503"]}, "message": {"type": "string"}})
-    error["description"] = "Why it failed; of one that is COMPLETED: why it has no result."
     return _attempt() | {
         "attempt": {"type": "integer", "minimum": 1},
-        "status": enum_of(statuses),
+        "status": ref("ExecutionStatus"),
         "final": {"type": "boolean", "description": "Whether no other attempt follows."},
         "reason": maybe({"type": "string"}),
-        "error": maybe(error),
+        "error": maybe(ref("ExecutionError")),
         "startedAt": maybe(INSTANT),
         "completedAt": maybe(INSTANT),
         "nextRetryAt": maybe(INSTANT),
@@ -296,7 +251,7 @@ def _execution_fields() -> dict[str, Schema]:
         "deferredFor": maybe({"type": "string", "description": "Why it was put off last."}),
         "workerId": maybe({"type": "string", "description": "The worker that holds it, or held it."}),
         "approval": maybe(ref("ApprovalDecision")),
-        "progress": maybe(_progress()),
+        "progress": maybe(ref("Progress")),
         "result": {
             "description": "The target's answer, at most 32 KB of JSON; null for none, and for one that was not kept."
         },
@@ -321,12 +276,11 @@ def _skipped() -> Schema:
 
 
 def _problem() -> Schema:
-    detail = record({"field": {"type": "string"}, "message": {"type": "string"}})
     return record(
         {
             "code": {"type": "string"},
             "message": {"type": "string"},
-            "details": {"type": "array", "items": detail},
+            "details": {"type": "array", "items": ref("ProblemDetail")},
             "requestId": {"type": "string"},
         }
     )

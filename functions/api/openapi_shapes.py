@@ -39,8 +39,14 @@ WORKFLOW_ID: Schema = JOB_ID | {"examples": ["0b0a4f0e-6d0c-4a63-9f1e-5c2b7d8e9f
 WORKER_ID: Schema = {"type": "string", "pattern": "^[a-z2-7]{16}$", "examples": ["b4vtq3dyq5n7xk2a"]}
 
 
+REF = "#/components/schemas/"
+"""What references to named schemas begin with."""
+ANY_JSON = {"description": "As it was sent; numbers keep value and kind."}
+"""A payload: the one kind of value that has no schema, besides results."""
+
+
 def ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
+    return {"$ref": REF + name}
 
 
 def record(properties: dict[str, Schema], *, optional: tuple[str, ...] = (), description: str = "") -> Schema:
@@ -57,10 +63,10 @@ def maybe(schema: Schema) -> Schema:
 
 
 def enum_of(values: Any, description: str = "") -> Schema:
-    return {"type": "string", "enum": [str(value) for value in values], "description": description}
+    schema: Schema = {"type": "string", "enum": [str(value) for value in values]}
+    return schema | ({"description": description} if description else {})
 
 
 def list_of(name: str) -> Schema:
-    cursor = {"type": "string", "description": "Where the next page begins; absent on the last page."}
-    pagination = record({"cursor": cursor}, optional=("cursor",))
-    return record({"data": {"type": "array", "items": ref(name)}, "pagination": pagination})
+    """A page of a list."""
+    return record({"data": {"type": "array", "items": ref(name)}, "pagination": ref("Pagination")})

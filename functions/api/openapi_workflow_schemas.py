@@ -20,24 +20,27 @@ from functions.domain.workflow_status import WorkflowStatus
 
 _NAME: Schema = {"type": "string", "pattern": LOCAL_NAME}
 _OUTSIDE: Schema = maybe(_NAME) | {"description": "Local name; null for a job outside the workflow."}
-_STATUS = enum_of((*JobStatus, DELETED))
+_MEMBER_STATUS = ref("WorkflowMemberStatus")
 
 
-def workflow_job(job: Schema, dependency: Schema) -> Schema:
-    """What a workflow takes for each of its jobs."""
+def workflow_dependencies(dependency: Schema) -> dict[str, Schema]:
+    """An edge of a workflow: to a job of it by its local name, or to another one by id."""
     by_name = dependency["properties"] | {"job": _NAME | {"description": "Local name of a job of this workflow."}}
-    edge: Schema = {
-        "type": "object",
-        "properties": by_name,
-        "additionalProperties": False,
-        "oneOf": [{"required": ["job"]}, {"required": ["jobId"]}],
+    del by_name["jobId"]
+    return {
+        "MemberDependency": dependency | {"properties": by_name, "required": ["job"]},
+        "WorkflowDependency": {"oneOf": [ref("MemberDependency"), ref("DependencyBody")]},
     }
-    fields = job["properties"] | {"dependsOn": job["properties"]["dependsOn"] | {"items": edge}}
+
+
+def workflow_job(job: Schema) -> Schema:
+    """What a workflow takes for each of its jobs."""
+    depends_on = job["properties"]["dependsOn"] | {"items": ref("WorkflowDependency")}
     return {
         "type": "object",
         "description": "A job as `POST /v1/jobs` takes it. Without `name` it is `<workflow>/<local name>`; without "
         "`schedule` and `dependsOn` it runs at once.",
-        "properties": fields,
+        "properties": job["properties"] | {"dependsOn": depends_on},
         "required": ["target"],
         "additionalProperties": False,
     }
@@ -52,15 +55,17 @@ def workflow_schemas() -> dict[str, Schema]:
         "createdAt": INSTANT,
     }
     return {
+        "WorkflowStatus": enum_of(WorkflowStatus, "By the states of its jobs."),
+        "WorkflowMemberStatus": enum_of((*JobStatus, DELETED)),
         "Workflow": record(
             head
             | {
-                "status": enum_of(WorkflowStatus, "By the states of its jobs."),
+                "status": ref("WorkflowStatus"),
                 "jobs": {"type": "array", "items": ref("WorkflowMember")},
                 "edges": {"type": "array", "items": ref("WorkflowEdge")},
                 "criticalPath": {
                     "type": "array",
-                    "items": record({"name": _NAME, "jobId": JOB_ID, "seconds": {"type": "integer", "minimum": 0}}),
+                    "items": ref("WorkflowSpan"),
                     "description": "The chain of jobs that has determined the time so far, the first one first: the "
                     "seconds from the end of the one before to its own.",
                 },
@@ -71,11 +76,11 @@ def workflow_schemas() -> dict[str, Schema]:
             {
                 "name": _NAME,
                 "jobId": JOB_ID,
-                "status": _STATUS,
+                "status": _MEMBER_STATUS,
                 "waitsFor": maybe(enum_of(WaitsFor, "What it waits for where it does not run and has not ended.")),
                 "blockedBy": {
                     "type": "array",
-                    "items": record({"name": _OUTSIDE, "jobId": JOB_ID, "status": _STATUS}),
+                    "items": ref("WorkflowBlocker"),
                     "description": "The jobs it waits for, at most 20.",
                 },
                 "nextRunAt": maybe(INSTANT),
@@ -87,6 +92,8 @@ def workflow_schemas() -> dict[str, Schema]:
                 "lastRun": maybe(ref("LastRun")),
             }
         ),
+        "WorkflowSpan": record({"name": _NAME, "jobId": JOB_ID, "seconds": {"type": "integer", "minimum": 0}}),
+        "WorkflowBlocker": record({"name": _OUTSIDE, "jobId": JOB_ID, "status": _MEMBER_STATUS}),
         "WorkflowEdge": record(
             {
                 "from": _OUTSIDE,

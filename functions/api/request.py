@@ -81,6 +81,14 @@ class Request:
     def id(self) -> str:
         return str(self._event["requestContext"].get("requestId", ""))
 
+    def address(self, template: str) -> str:
+        """Where the API is for the caller: `{domain}` the name it was called by, `{host}` what the caller wrote for it,
+        `{api}` and `{stage}` those of the gateway."""
+        context = self._event["requestContext"]
+        host = self.header("host") or ""
+        names = {"domain": context.get("domainName") or host, "api": context.get("apiId"), "stage": context["stage"]}
+        return template.format(host=host, **names)
+
     @property
     def method(self) -> str:
         return str(self._event["requestContext"]["http"]["method"])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from functions.api.body import compact
 from functions.api.request import Answer, Request
 from functions.api.route import Access, Route
 
@@ -20,6 +21,8 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-
 class DocumentRoutes:
     described: Callable[[], tuple[Route, ...]]
     """All routes of the API, these two among them."""
+    address: str
+    """Where the gateway serves the API, as Request.address reads it."""
     _made: dict[str, str] = field(default_factory=dict, init=False)
 
     def routes(self) -> tuple[Route, ...]:
@@ -31,8 +34,9 @@ class DocumentRoutes:
     def openapi(self, request: Request) -> Answer:
         request.query()
         if "openapi" not in self._made:
-            self._made["openapi"] = import_module("functions.api.openapi").document_text(self.described())
-        return Answer(200, self._made["openapi"], dict(_CACHED))
+            self._made["openapi"] = compact(import_module("functions.api.openapi").document(self.described()))
+        servers = compact([{"url": request.address(self.address)}])
+        return Answer(200, f'{self._made["openapi"][:-1]},"servers":{servers}}}', dict(_CACHED))
 
     def docs(self, request: Request) -> Answer:
         request.query()

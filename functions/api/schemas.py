@@ -108,6 +108,8 @@ Target = Annotated[HandlerTarget | HttpTarget | LambdaTarget | SqsTarget | Worke
 
 
 class RetryConfig(Strict):
+    """What is left out follows the job's type, then the stage. Defaults are those of a stage that sets no others."""
+
     max_retries: Annotated[int, Field(ge=0, le=100)] = 3
     backoff_strategy: Literal["exponential", "linear", "fixed"] = "exponential"
     initial_delay_seconds: Annotated[float, Field(ge=0, le=MAX_DELAY_SECONDS)] = 10
@@ -180,7 +182,10 @@ class DependencyBody(Strict):
 class JobBody(Strict):
     """A job as a caller registers it."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["schedule"]}, {"required": ["dependsOn"]}]})
+    model_config = ConfigDict(
+        # Not `anyOf`: client generators make an unknown type of it.
+        json_schema_extra={"if": {"required": ["dependsOn"]}, "else": {"required": ["schedule"]}}
+    )
 
     name: Name
     description: Annotated[str, StringConstraints(max_length=1_000)] = ""

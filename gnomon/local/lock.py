@@ -1,4 +1,4 @@
-"""`make lock`: resolves requirements/*.in into *.txt with hashes, and the CDK's package.json into its lock file.
+"""`make lock`: resolves requirements/*.in into *.txt with hashes, and each package.json into its lock file.
 
 The lock files name no index: they serve behind any mirror.
 """
@@ -41,16 +41,16 @@ def lock(*, upgrade: bool) -> None:
                 directory=source.parent,
                 advice=toolchain.NETWORK_ADVICE,
             )
-    folder = toolchain.REQUIREMENTS / "cdk"
-    with step("cdk/package.json"):
-        run(
-            [*toolchain.npm(), "install", "--package-lock-only", "--omit-lockfile-registry-resolved", "--no-audit"],
-            log=LOCAL / "logs" / "lock-cdk.log",
-            environment=environment,
-            directory=folder,
-            advice=toolchain.NETWORK_ADVICE,
-        )
-    shutil.rmtree(folder / "node_modules", ignore_errors=True)
+    for package in sorted(toolchain.REQUIREMENTS.glob("*/package.json")):
+        with step(f"{package.parent.name}/{package.name}"):
+            run(
+                [*toolchain.npm(), "install", "--package-lock-only", "--omit-lockfile-registry-resolved", "--no-audit"],
+                log=LOCAL / "logs" / f"lock-{package.parent.name}.log",
+                environment=environment,
+                directory=package.parent,
+                advice=toolchain.NETWORK_ADVICE,
+            )
+        shutil.rmtree(package.parent / "node_modules", ignore_errors=True)
 
 
 def main() -> int:

@@ -30,6 +30,10 @@ BOOTSTRAP = LOCAL / "bootstrap"
 EMULATOR = LOCAL / "emulator"
 NODE = LOCAL / "node-env"
 CDK = LOCAL / "cdk"
+GENERATORS = LOCAL / "generators"
+"""What makes clients of the OpenAPI document, for the tests: the one for Python."""
+TYPESCRIPT = LOCAL / "typescript"
+"""The one for TypeScript, and its compiler."""
 PYTHON = Path(sys.executable).resolve()
 """The interpreter itself, also where make found it in .venv: environments are not made from environments."""
 MINIMAL_NODE = (22, 0, 0)
@@ -82,7 +86,6 @@ def set_up(needed: Sequence[Part], stamps: Path) -> None:
 
 def parts() -> list[Part]:
     """What is needed here, in the order of installation."""
-    lock = REQUIREMENTS / "cdk" / "package-lock.json"
     needed = [
         Part(
             name="bootstrap",
@@ -121,11 +124,35 @@ def parts() -> list[Part]:
         Part(
             name="cdk",
             title="AWS CDK (.local/cdk)",
-            inputs=[lock, lock.with_name("package.json")],
+            inputs=_npm_files(CDK),
             result=CDK / "node_modules" / ".bin" / "cdk",
-            install=_install_cdk,
+            install=lambda: _install_npm(CDK),
         ),
     ]
+
+
+def client_generators() -> list[Part]:
+    """What tests/unit/test_generated_clients.py needs besides, and installs when it first runs."""
+    return [
+        Part(
+            name="generators",
+            title="client generator for Python (.local/generators)",
+            inputs=[REQUIREMENTS / "generators.txt"],
+            result=GENERATORS / "bin" / "openapi-python-client",
+            install=lambda: _sync(GENERATORS, "generators.txt"),
+        ),
+        Part(
+            name="typescript",
+            title="client generator for TypeScript (.local/typescript)",
+            inputs=_npm_files(TYPESCRIPT),
+            result=TYPESCRIPT / "node_modules" / ".bin" / "openapi-typescript",
+            install=lambda: _install_npm(TYPESCRIPT),
+        ),
+    ]
+
+
+def _npm_files(folder: Path) -> list[Path]:
+    return [REQUIREMENTS / folder.name / name for name in ("package.json", "package-lock.json")]
 
 
 def environment() -> dict[str, str]:
@@ -202,12 +229,12 @@ def _install_node() -> None:
     _run([BOOTSTRAP / "bin" / "uv", *_sync_options("node.txt"), "--target", NODE], "node")
 
 
-def _install_cdk() -> None:
-    CDK.mkdir(exist_ok=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(REQUIREMENTS / "cdk" / name, CDK / name)
+def _install_npm(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for file in _npm_files(folder):
+        shutil.copy(file, folder / file.name)
     options = ["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--update-notifier=false"]
-    _run([*npm(), *options], "cdk", CDK)
+    _run([*npm(), *options], folder.name, folder)
 
 
 def _sync(target: Path, requirements: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 import pytest
 
+from functions.api.__main__ import stored_document
 from functions.api.app import routes_without_services
 from functions.api.openapi import document
 from functions.api.openapi_operations import OPERATIONS
@@ -31,12 +32,14 @@ def http_api() -> str:
 
 def test_the_document_in_docs_is_the_generated_one() -> None:
     stored = json.loads((DOCS / "openapi.json").read_text(encoding="utf-8"))
-    generated = json.loads(json.dumps(document(routes_without_services())))
+    generated = json.loads(json.dumps(stored_document()))
     assert stored == generated, "run: python -m functions.api > docs/openapi.json"
 
 
 def test_the_document_that_is_served_is_the_one_in_docs() -> None:
-    assert Api().get("/openapi.json").json == json.loads((DOCS / "openapi.json").read_text(encoding="utf-8"))
+    served, stored = Api().get("/openapi.json").json, json.loads((DOCS / "openapi.json").read_text(encoding="utf-8"))
+    assert served.pop("servers") != stored.pop("servers")
+    assert served == stored
 
 
 def test_every_route_is_an_operation_and_none_is_left() -> None:

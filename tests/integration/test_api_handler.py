@@ -29,6 +29,7 @@ def _environment(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     variables = {
         "STAGE": "test",
         "VERSION": "0.1.0",
+        "API_ADDRESS": "https://{domain}",
         "JOBS_TABLE": aws.jobs_table,
         "EXECUTIONS_TABLE": aws.executions_table,
         "IDEMPOTENCY_TABLE": aws.idempotency_table,
