@@ -51,7 +51,7 @@ _DESCRIPTIONS = {
     405: "This path does not take this method.",
     406: "Only JSON of version 1 is answered.",
     409: "The state of the job, or of the workflow, does not allow it.",
-    412: "The job was changed since its ETag was the one in `If-Match`.",
+    412: "The job's revision is not the one that `If-Match` names.",
     413: "The body is over 256 KB (4 MB of many jobs), the payload over 131 072 or a result over 32 768 bytes.",
     415: "The body's Content-Type is not read here.",
     422: "The idempotency key was used with another body.",

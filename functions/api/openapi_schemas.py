@@ -51,6 +51,7 @@ def _answers(body: Schema) -> dict[str, Schema]:
         "nextRunAt": maybe(INSTANT),
         "silentSince": maybe(INSTANT | {"description": "Since when the job has had no success, once it is silent."}),
         "revision": {"type": "integer", "minimum": 1, "description": "Changes by callers; first part of the ETag."},
+        "etag": {"type": "string", "description": "The header `ETag`: send it as `If-Match`.", "examples": ['"3.17"']},
         "activeRuns": {"type": "array", "items": ref("ActiveRun")},
         "gates": {"type": "array", "items": ref("Gate"), "description": "Runs that wait for approval."},
         "lastRun": maybe(ref("LastRun")),

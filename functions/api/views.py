@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from functions.api.body import compact
+from functions.api.conditional import etag
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.ids import execution_id, run_id, slot_id, slot_instant
 from functions.domain.instants import rfc3339
@@ -103,6 +104,7 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "nextRunAt": None if job.next_due is None else rfc3339(job.next_due),
         "silentSince": rfc3339(job.silence.since) if job.silence is not None and job.is_silent else None,
         "revision": job.revision,
+        "etag": etag(job),
         "activeRuns": [_run(job.id, slot, run) for slot, run in sorted(job.runs.items())],
         "gates": [_gate(job, slot, run) for slot, run in sorted(job.runs.items()) if run.at_gate],
         "lastRun": last_run_view(job),

@@ -66,7 +66,7 @@ class NotYoursError(ConflictError):
 
 
 class PreconditionFailedError(GnomonError):
-    """The job was changed since you read it: read it again and repeat with its new ETag."""
+    """The job does not have the revision that If-Match names: read it again and repeat with its ETag."""
 
 
 class IdempotencyKeyReusedError(GnomonError):

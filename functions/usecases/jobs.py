@@ -191,7 +191,7 @@ def must_be_as_read(job: Job, if_match: int | None) -> None:
     """Raises PreconditionFailedError unless the job has the revision `if_match`; None is any."""
     if if_match is not None and job.revision != if_match:
         raise PreconditionFailedError(
-            f"The job has revision {job.revision}, not {if_match}: read it again and repeat with its new ETag."
+            f"The job has revision {job.revision}, If-Match names {if_match}: read the job and repeat with its ETag."
         )
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import text
 
+from functions.api.conditional import if_match
+from functions.domain.errors import InvalidRequestError, PreconditionFailedError
 from functions.domain.job import Gap, SkipReason
 from functions.domain.run import LastRun, Outcome, RunState
 from tests.api_client import Api, make_body, sample_event, user
@@ -38,6 +43,7 @@ def test_create_answers_the_whole_job() -> None:
         "nextRunAt": "2027-01-15T08:01:00Z",
         "silentSince": None,
         "revision": 1,
+        "etag": '"1.1"',
         "activeRuns": [],
         "gates": [],
         "lastRun": None,
@@ -363,12 +369,48 @@ def test_a_run_in_between_does_not_void_an_etag() -> None:
     assert api.patch(job, {"tags": ["x"]}, headers=tag).status == 200
 
 
-@pytest.mark.parametrize(
-    ("header", "status"), [('"abc"', 412), ('W/"1.1"', 412), ("1.1", 400), ('"1.1", "1.2"', 400), ("", 400)]
-)
-def test_if_match_takes_one_tag(header: str, status: int) -> None:
+@pytest.mark.parametrize("header", ['"1"', '"1.1"', '"1.999"', "*", ' "1" ', '"1.1", "1.2"', '"abc","1"', 'W/"9", "1"'])
+def test_if_match_compares_the_revision(header: str) -> None:
     api = Api()
-    assert api.patch(api.create(), {}, headers={"if-match": header}).status == status
+    assert api.patch(api.create(), {"tags": ["y"]}, headers={"if-match": header}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "says"),
+    [
+        ('"2"', 412, "has revision 1, If-Match names 2"),
+        ('"0.1"', 412, "has revision 1, If-Match names 0"),
+        ('"abc"', 412, '"abc" is not the ETag of a job'),
+        ('""', 412, '"" is not the ETag of a job'),
+        ('"1.1.1"', 412, '"1.1.1" is not the ETag of a job'),
+        ('W/"1.1"', 412, 'W/"1.1" is weak: send it without W/'),
+        ("1.1", 400, '1.1 needs double quotes: "1.1"'),
+        ("1", 400, '1 needs double quotes: "1"'),
+        ('"1.1", "2.2"', 400, "takes the ETag of one answer, got 2"),
+        ('*, "1"', 400, '* alone, got *, "1"'),
+        ('"1" "2"', 400, 'got "1" "2"'),
+        ('w/"1"', 400, "in double quotes"),
+        ("'1'", 400, "got '1'"),
+        ("", 400, "got nothing"),
+        ("x" * 300, 400, "x…"),
+    ],
+)
+def test_a_condition_that_does_not_hold_says_why(header: str, status: int, says: str) -> None:
+    api = Api()
+    refused = api.patch(api.create(), {}, headers={"if-match": header})
+    assert refused.status == status
+    assert says in refused.json["error"]["message"]
+    assert "changed" not in refused.json["error"]["message"]
+
+
+@given(text(alphabet='W/"*, .0123abc\t', max_size=12))
+def test_no_condition_is_misread(header: str) -> None:
+    """A tag of this revision among others is met or refused as unreadable, never as a revision that it is not."""
+    try:
+        revision = if_match(header)
+    except (InvalidRequestError, PreconditionFailedError):
+        return
+    assert header.strip() == "*" if revision is None else re.search(rf'"0*{revision}(\.[0-9]+)?"', header)
 
 
 def test_if_none_match_saves_the_body() -> None:
