@@ -25,10 +25,18 @@ def retry_after(value: str | None, *, now: float) -> float | None:
         return None
 
 
-def unreachable(request: httpx.Request, error: httpx.TransportError) -> UnreachableError:
+def unreachable(request: httpx.Request, error: httpx.RequestError) -> UnreachableError:
     return UnreachableError(
         f"No answer from {request.url.copy_with(query=None)}: {str(error) or type(error).__name__}",
         advice="Is the stack up? `make up` starts the local one; for another set GNOMON_API_URL.",
+    )
+
+
+def not_ours(url: httpx.URL, said: str) -> UnreachableError:
+    """The error for an answer that no Gnomon API gives."""
+    return UnreachableError(
+        f"{url.copy_with(query=None)} answered {said}.",
+        advice="Is this address a Gnomon API? `make up` prints the local one.",
     )
 
 
@@ -36,19 +44,23 @@ def api_error(response: httpx.Response) -> GnomonApiError:
     """The contract's `{"error": {…}}`, or API Gateway's own `{"message"}`."""
     try:
         document = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         document = {}
     error = document.get("error") if isinstance(document, dict) else None
+    about = _resource(response)
     if isinstance(error, dict):
+        details, request_id = error.get("details"), error.get("requestId")
         return GnomonApiError(
             response.status_code,
             str(error.get("code", f"HTTP_{response.status_code}")),
             str(error.get("message", "")),
             details=tuple(
                 FieldProblem(str(detail.get("field", "")), str(detail.get("message", "")))
-                for detail in error.get("details") or ()
+                for detail in (details if isinstance(details, list) else ())
+                if isinstance(detail, dict)
             ),
-            request_id=error.get("requestId"),
+            request_id=None if request_id is None else str(request_id),
+            about=about,
         )
     message = document.get("message") if isinstance(document, dict) else None
     return GnomonApiError(
@@ -56,4 +68,11 @@ def api_error(response: httpx.Response) -> GnomonApiError:
         _GATEWAY_CODES.get(response.status_code, f"HTTP_{response.status_code}"),
         str(message or response.reason_phrase),
         request_id=response.headers.get("apigw-requestid"),
+        about=about,
     )
+
+
+def _resource(response: httpx.Response) -> str:
+    """What the path is about: `jobs`, `workflows`, …"""
+    _, _, below = response.request.url.path.partition("/v1/")
+    return below.partition("/")[0]

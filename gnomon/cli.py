@@ -1,6 +1,7 @@
 """The `gnomon` program: composes the commands.
 
-Exit codes: 0 done; 1 refused, failed or unusable input (stderr says what and what to do next); 2 unknown flags.
+Exit codes: 0 done; 1 refused, failed or unusable input (stderr says what and what to do next); 2 unknown flags; 130
+ended by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import sys
 
 import typer
 
-from gnomon.commands import circuits, create, job_types, jobs, preview, watch, worker, workflow
+from gnomon.commands import circuits, create, job_types, jobs, preview, program, watch, worker, workflow
 
 app = typer.Typer(
     name="gnomon",
+    cls=program.Program,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="Schedule jobs on a Gnomon stack: cron, interval or one-time; retried, recorded, never lost.",
-    epilog="The stack is taken from `.local/stack.json` (`make up` writes it), or GNOMON_API_URL and GNOMON_TOKEN.",
+    epilog="The stack is taken from `.local/stack.json` (`make up` writes it), or GNOMON_API_URL with GNOMON_TOKEN, or "
+    "with GNOMON_CLIENT_ID, GNOMON_CLIENT_SECRET and GNOMON_TOKEN_URL.",
 )
+app.callback()(program.program)
 create.add_to(jobs.app)
 watch.add_to(jobs.app)
 app.add_typer(jobs.app, name="jobs")

@@ -1,21 +1,46 @@
-"""Jobs, attempts and slots as a person reads them: tables, local times, and how far away they are."""
+"""Jobs and their attempts as a person reads them. Times are in this machine's zone, and say so."""
 
 from __future__ import annotations
 
-import json
-import re
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.table import Table
 from rich.text import Text
 
+from gnomon.moments import away, clock_time, distance, milliseconds, moment, parse
+from gnomon.safe_text import printable
+from gnomon.type_display import circuits_table, preview_table, retry_config_details, retry_configs_table
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
-    from gnomon.shapes import Circuit, Execution, Gate, Job, Preview, RetryConfig
+    from gnomon.shapes import Gate, HistoryEntry, Job, JobSummary
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+__all__ = [
+    "circuits_table",
+    "clock_time",
+    "distance",
+    "execution_line",
+    "executions_table",
+    "gate_line",
+    "job_details",
+    "jobs_table",
+    "moment",
+    "next_run",
+    "preview_table",
+    "printable",
+    "retry_config_details",
+    "retry_configs_table",
+    "short_ids",
+    "status",
+    "what",
+    "when_words",
+]
+
+WIDE = 180
+"""Columns from which a job's whole row fits. Below, ids are short, and times are distances."""
+_SHORT_ID = 8
 _STYLES = {
     "COMPLETED": "green",
     "RUNNING": "cyan",
@@ -30,40 +55,7 @@ _STYLES = {
     "TIMED_OUT": "red",
     "PERMANENTLY_FAILED": "red",
 }
-
-
-def printable(value: object) -> str:
-    """Text of others without control characters, so that a job's name cannot steer the terminal."""
-    return _CONTROL.sub("�", str(value))
-
-
-def parse(instant: str | None) -> datetime | None:
-    """RFC 3339 as an aware datetime."""
-    return None if instant is None else datetime.fromisoformat(instant)
-
-
-def moment(instant: str | None, now: datetime) -> str:
-    """In `now`'s zone, with the distance: `20:07:20 (in 3 s)`; with its date when that is another day."""
-    at = parse(instant)
-    if at is None:
-        return ""
-    local = at.astimezone(now.tzinfo)
-    form = "%H:%M:%S" if local.date() == now.date() else "%Y-%m-%d %H:%M:%S"
-    return f"{local.strftime(form)} ({distance(at - now)})"
-
-
-def distance(away: timedelta) -> str:
-    """`in 3 s`, `2 min ago`, `in 5 h`, `3 d ago`."""
-    total = away.total_seconds()
-    size = abs(total)
-    if size < 1:
-        return "now"
-    amount = next(
-        f"{int(size // unit)} {name}"
-        for unit, name in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-        if size >= unit and (unit == 1 or size >= 2 * unit)
-    )
-    return f"in {amount}" if total > 0 else f"{amount} ago"
+_BRIEF = {"PERMANENTLY_FAILED": "FAILED"}
 
 
 def schedule_words(schedule: Mapping[str, Any]) -> str:
@@ -77,9 +69,9 @@ def schedule_words(schedule: Mapping[str, Any]) -> str:
             return printable(f"once {schedule.get('at')}")
 
 
-def when_words(job: Job) -> str:
+def when_words(job: Job | JobSummary) -> str:
     """When the job runs: by its schedule, or after others."""
-    parents, schedule = job.get("dependsOn", []), job.get("schedule", {})
+    parents, schedule = job.get("dependsOn", []), cast("dict[str, Any]", job.get("schedule", {}))
     if not parents:
         return schedule_words(schedule) if schedule else ""
     after = f"after {parents[0]['jobId']}" if len(parents) == 1 else f"after {job.get('join', 'all')} of {len(parents)}"
@@ -94,12 +86,28 @@ def target_words(target: Mapping[str, Any]) -> str:
     return printable(f"{kind} {target.get(field, '')}")
 
 
-def next_run(job: Job, now: datetime) -> str | Text:
+def next_run(job: Job | JobSummary, now: datetime) -> str:
     """When the job's next slot is due; a paused job has none that will run."""
-    return moment(job.get("nextRunAt") if job.get("enabled", True) else None, now)
+    return moment(_next(job), now)
 
 
-def jobs_table(jobs: Iterable[Job], now: datetime) -> Table:
+def _next(job: Job | JobSummary) -> str | None:
+    return job.get("nextRunAt") if job.get("enabled", True) else None
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """The first characters of each id: eight, or as many as make them differ."""
+    known = list(ids)
+    length = next(
+        (size for size in range(_SHORT_ID, 36) if len({one[:size] for one in known}) == len(set(known))), None
+    )
+    return {one: one[:length] for one in known}
+
+
+def jobs_table(jobs: Sequence[Job | JobSummary], now: datetime, *, width: int = WIDE) -> Table:
+    """A row for each job. Below WIDE columns the row is brief, so that it stays one line."""
+    if width < WIDE:
+        return _brief_jobs_table(jobs, now)
     table = Table("ID", "NAME", "STATUS", "SCHEDULE", "NEXT RUN", "LAST RUN", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for job in jobs:
@@ -114,17 +122,44 @@ def jobs_table(jobs: Iterable[Job], now: datetime) -> Table:
     return table
 
 
+def _brief_jobs_table(jobs: Sequence[Job | JobSummary], now: datetime) -> Table:
+    table = Table("ID", "NAME", "STATUS", "NEXT RUN", "LAST RUN", box=None, pad_edge=False)
+    one_line(table, cut=1)
+    ids = short_ids(job["id"] for job in jobs)
+    for job in jobs:
+        run = job.get("lastRun")
+        outcome = run["outcome"] if run else ""
+        last = Text.assemble(status(_BRIEF.get(outcome, outcome)), " ", away(run["scheduledFor"], now) if run else "")
+        table.add_row(
+            printable(ids[job["id"]]),
+            Text(printable(job.get("name", ""))),
+            job_status(job),
+            away(_next(job), now),
+            last,
+        )
+    return table
+
+
+def one_line(table: Table, *, cut: int) -> None:
+    """Keep each row of the table on one line: the column `cut` is cut where the rest leaves too little room."""
+    for column in table.columns:
+        column.no_wrap = True
+    table.columns[cut].overflow = "ellipsis"
+    table.columns[cut].ratio = 1  # takes what the others leave, once the table is as wide as the terminal
+
+
 def job_details(job: Job, now: datetime) -> Table:
     """One job, a field a line."""
     table = Table(show_header=False, box=None, pad_edge=False)
+    upstream = job.get("upstream")
     rows: list[tuple[str, str | Text]] = [
         ("id", printable(job["id"])),
         ("name", printable(job.get("name", ""))),
         ("status", status(job.get("status", ""))),
         ("silent since", Text(moment(job.get("silentSince"), now), style="red")),
         ("schedule", when_words(job)),
-        ("waits for", printable(job.get("upstream", {}).get("waitingFor") or "")),
-        ("target", target_words(job.get("target", {}))),
+        ("waits for", printable((upstream and upstream.get("waitingFor")) or "")),
+        ("target", target_words(cast("dict[str, Any]", job.get("target", {})))),
         ("next run", next_run(job, now)),
         *(("waits", gate_line(gate, now)) for gate in job.get("gates", [])),
         ("last run", last_run(job, now)),
@@ -145,164 +180,107 @@ def gate_line(gate: Gate, now: datetime) -> str:
     return printable(f"{gate['runId']} for approval by {role} until {moment(gate['decideBy'], now)}")
 
 
-def executions_table(executions: Sequence[Execution], now: datetime, *, title: str | None = None) -> Table:
+def executions_table(
+    executions: Sequence[HistoryEntry], now: datetime, *, title: str | None = None, width: int = WIDE
+) -> Table:
     """Attempts in the order given. LATE is the start against the instant it was due, in milliseconds."""
-    table = Table("SLOT", "ATTEMPT", "STATUS", "STARTED", "LATE", "TOOK", "WHAT", title=title, box=None, pad_edge=False)
+    heads = ["SLOT", "ATTEMPT", "STATUS", "STARTED", "LATE", "TOOK", "WHAT"]
+    if width < WIDE * 2 // 3:
+        heads = ["SLOT", "NO.", "STATUS", "TOOK", "WHAT"]
+    table = Table(*heads, title=title, box=None, pad_edge=False)
     table.title_justify = "left"
-    table.columns[4].justify = table.columns[5].justify = "right"
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+        column.justify = "right" if column.header in {"LATE", "TOOK"} else "left"
     due = due_instants(executions)
-    for execution in executions:
-        started = parse(execution.get("startedAt"))
-        table.add_row(
-            clock_time(execution.get("scheduledFor") or execution.get("from"), now),
-            str(execution.get("attempt") or ""),
-            status(execution.get("status", "")),
-            clock_time(execution.get("startedAt"), now, milliseconds=True),
-            milliseconds(started, due.get(execution.get("id", ""))),
-            milliseconds(parse(execution.get("completedAt")), started),
-            Text(what(execution, now)),
-        )
+    for entry in map(fields, executions):
+        started = parse(entry.get("startedAt"))
+        cells: dict[str, str | Text] = {
+            "SLOT": clock_time(entry.get("scheduledFor") or entry.get("from"), now),
+            "ATTEMPT": str(entry.get("attempt") or ""),
+            "STATUS": status(entry.get("status", "")),
+            "STARTED": clock_time(entry.get("startedAt"), now, milliseconds=True),
+            "LATE": milliseconds(started, due.get(entry.get("id", ""))),
+            "TOOK": milliseconds(parse(entry.get("completedAt")), started),
+            "WHAT": Text(_what(entry, now)),
+        }
+        cells["NO."] = cells["ATTEMPT"]
+        table.add_row(*(cells[head] for head in heads))
     return table
 
 
-def retry_configs_table(configs: Iterable[RetryConfig], now: datetime) -> Table:
-    table = Table("TYPE", "CONFIGURED", "CHANGED", "BY", box=None, pad_edge=False)
-    for config in configs:
-        words = ", ".join(f"{name} {_word(value)}" for name, value in _configured(config))
-        changed = moment(config.get("updatedAt"), now)
-        table.add_row(
-            Text(printable(config["jobType"])), Text(words), changed, Text(printable(config.get("updatedBy", "")))
-        )
-    return table
-
-
-def retry_config_details(config: RetryConfig, now: datetime) -> Table:
-    """What is configured for a type, a field a line."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    rows = [
-        ("type", printable(config["jobType"])),
-        *((name, _word(value)) for name, value in _configured(config)),
-        ("changed", moment(config.get("updatedAt"), now)),
-        ("by", printable(config.get("updatedBy", ""))),
-    ]
-    for name, value in rows:
-        table.add_row(Text(name, style="bold"), Text(value))
-    return table
-
-
-def circuits_table(circuits: Iterable[Circuit], now: datetime) -> Table:
-    table = Table("CIRCUIT", "STATE", "FAILURES", "SINCE", "OPEN UNTIL", "PROBE", box=None, pad_edge=False)
-    table.columns[2].justify = "right"
-    for circuit in circuits:
-        table.add_row(
-            Text(printable(circuit["key"])),
-            circuit["state"],
-            str(circuit["failures"]),
-            moment(circuit.get("since"), now),
-            moment(circuit.get("openUntil"), now),
-            circuit.get("probe") or "",
-        )
-    return table
-
-
-def _configured(config: RetryConfig) -> list[tuple[str, object]]:
-    return [(name, value) for name, value in config.items() if name not in ("jobType", "updatedAt", "updatedBy")]
-
-
-def _word(value: object) -> str:
-    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def preview_table(preview: Preview, now: datetime) -> Table:
-    table = Table("LOCAL TO THE ZONE", "UTC", "FROM NOW", box=None, pad_edge=False)
-    for slot, local in zip(preview["slots"], preview["local"], strict=True):
-        at = parse(slot)
-        table.add_row(printable(local), printable(slot), "" if at is None else distance(at - now))
-    return table
-
-
-def execution_line(execution: Execution, now: datetime, *, among: Sequence[Execution]) -> str:
+def execution_line(execution: HistoryEntry, now: datetime, *, among: Sequence[HistoryEntry]) -> str:
     """One attempt as a plain line, for logs and pipes; `among` the others says when it was due."""
-    late = milliseconds(parse(execution.get("startedAt")), due_instants(among).get(execution.get("id", "")))
+    entry = fields(execution)
+    late = milliseconds(parse(entry.get("startedAt")), due_instants(among).get(entry.get("id", "")))
     parts = [
-        clock_time(execution.get("completedAt") or execution.get("startedAt"), now, milliseconds=True),
-        f"slot {clock_time(execution.get('scheduledFor') or execution.get('from'), now)}",
-        f"attempt {execution['attempt']}" if execution.get("attempt") else "",
-        printable(execution.get("status", "")),
+        clock_time(entry.get("completedAt") or entry.get("startedAt"), now, milliseconds=True),
+        f"slot {clock_time(entry.get('scheduledFor') or entry.get('from'), now)}",
+        f"attempt {entry['attempt']}" if entry.get("attempt") else "",
+        printable(entry.get("status", "")),
         f"started {late} late" if late else "",
-        what(execution, now),
+        _what(entry, now),
     ]
     return "  ".join(part for part in parts if part)
 
 
-def what(execution: Execution, now: datetime) -> str:
+def what(execution: HistoryEntry, now: datetime) -> str:
     """Why it ended so, and what follows."""
+    return _what(fields(execution), now)
+
+
+def _what(entry: Mapping[str, Any], now: datetime) -> str:
     parts: list[str] = []
-    error = execution.get("error")
+    error = entry.get("error")
     if error:
         parts.append(f"{error.get('code', '')}: {error.get('message', '')}")
     # That a retry follows is said by its time.
-    progress = execution.get("progress")
+    progress = entry.get("progress")
     if progress:
         parts.append(f"{progress.get('percent', 0):g} % {progress.get('message', '')}".rstrip())
-    told_below = ("RETRY_SCHEDULED", execution.get("deferredFor") if execution.get("deferrals") else None)
-    if execution.get("reason") and execution["reason"] not in told_below:
-        parts.append(str(execution["reason"]))
-    if put_off := execution.get("deferrals"):
-        parts.append(f"put off {'once' if put_off == 1 else f'{put_off} times'}: {execution.get('deferredFor')}")
-    decided = execution.get("approval")
+    told_below = ("RETRY_SCHEDULED", entry.get("deferredFor") if entry.get("deferrals") else None)
+    if entry.get("reason") and entry["reason"] not in told_below:
+        parts.append(str(entry["reason"]))
+    if put_off := entry.get("deferrals"):
+        parts.append(f"put off {'once' if put_off == 1 else f'{put_off} times'}: {entry.get('deferredFor')}")
+    decided = entry.get("approval")
     if decided:
         said = f": {decided['comment']}" if decided.get("comment") else ""
         parts.append(f"{decided['decision']} by {decided['by']}{said}")
-    if execution.get("count"):
-        parts.append(f"{execution['count']} slots to {clock_time(execution.get('to'), now)}")
-    if execution.get("nextRetryAt"):
-        verb = "starts" if execution.get("status") == "QUEUED" else "retry"
-        parts.append(f"{verb} at {clock_time(execution['nextRetryAt'], now)}")
+    if entry.get("count"):
+        parts.append(f"{entry['count']} slots to {clock_time(entry.get('to'), now)}")
+    if entry.get("nextRetryAt"):
+        verb = "starts" if entry.get("status") == "QUEUED" else "retry"
+        parts.append(f"{verb} at {clock_time(entry['nextRetryAt'], now)}")
     return printable("; ".join(parts))
 
 
-def due_instants(executions: Iterable[Execution]) -> dict[str, datetime]:
+def due_instants(executions: Iterable[HistoryEntry]) -> dict[str, datetime]:
     """When each attempt was due, by execution id: the first at its slot, a later one when the one before said."""
-    retries = {
-        (execution.get("runId"), execution.get("attempt", 0) + 1): parse(execution.get("nextRetryAt"))
-        for execution in executions
-    }
+    entries = [fields(execution) for execution in executions]
+    retries = {(entry.get("runId"), entry.get("attempt", 0) + 1): parse(entry.get("nextRetryAt")) for entry in entries}
     due: dict[str, datetime] = {}
-    for execution in executions:
-        attempt = execution.get("attempt", 1)
-        at = parse(execution.get("scheduledFor")) if attempt == 1 else retries.get((execution.get("runId"), attempt))
-        if at is not None and "id" in execution:
-            due[execution["id"]] = at
+    for entry in entries:
+        attempt = entry.get("attempt", 1)
+        at = parse(entry.get("scheduledFor")) if attempt == 1 else retries.get((entry.get("runId"), attempt))
+        if at is not None and "id" in entry:
+            due[entry["id"]] = at
     return due
 
 
-def milliseconds(later: datetime | None, earlier: datetime | None) -> str:
-    if later is None or earlier is None:
-        return ""
-    return f"{round((later - earlier) / timedelta(milliseconds=1))} ms"
+def fields(entry: HistoryEntry) -> Mapping[str, Any]:
+    """What an attempt or a line of skipped slots has, whichever it is."""
+    return cast("Mapping[str, Any]", entry)
 
 
-def clock_time(instant: str | None, now: datetime, *, milliseconds: bool = False) -> str:
-    """`20:07:20` in `now`'s zone, with its date when that is another day."""
-    at = parse(instant)
-    if at is None:
-        return ""
-    local = at.astimezone(now.tzinfo)
-    day = "" if local.date() == now.date() else local.strftime("%Y-%m-%d ")
-    fraction = f".{local.microsecond // 1000:03d}" if milliseconds else ""
-    return f"{day}{local.strftime('%H:%M:%S')}{fraction}"
-
-
-def last_run(job: Job, now: datetime) -> Text:
+def last_run(job: Job | JobSummary, now: datetime) -> Text:
     run = job.get("lastRun")
     if not run:
         return Text("")
-    outcome = run.get("outcome", "")
-    return Text.assemble(status(outcome), f" {moment(run.get('scheduledFor'), now)}")
+    return Text.assemble(status(run.get("outcome", "")), f" {moment(run.get('scheduledFor'), now)}")
 
 
-def job_status(job: Job) -> Text:
+def job_status(job: Job | JobSummary) -> Text:
     """The job's status, and that it is silent."""
     silent = Text(" SILENT", style="red") if job.get("silentSince") else Text("")
     return Text.assemble(status(job.get("status", "")), silent)

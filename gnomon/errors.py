@@ -15,10 +15,13 @@ class FieldProblem(NamedTuple):
 class GnomonError(Exception):
     """An expected failure: its message is for people, without a traceback."""
 
+    code = "ERROR"
+    """For programs; of the API's own codes where it refused."""
     advice: str | None = None
 
-    def __init__(self, message: str, *, advice: str | None = None) -> None:
+    def __init__(self, message: str, *, advice: str | None = None, details: tuple[FieldProblem, ...] = ()) -> None:
         super().__init__(message)
+        self.details = details
         if advice is not None:
             self.advice = advice
 
@@ -26,9 +29,36 @@ class GnomonError(Exception):
 class UsageError(GnomonError):
     """A flag, a file or a setting cannot be used as given."""
 
+    code = "USAGE_ERROR"
+
+
+class NoStackError(UsageError):
+    """Nothing names a stack."""
+
+
+class NotFoundError(GnomonError):
+    """Nothing has the name that was given."""
+
+    code = "NOT_FOUND"
+
+
+class AmbiguousNameError(GnomonError):
+    """Several have the name that was given; `details` names them."""
+
+    code = "AMBIGUOUS_NAME"
+
 
 class UnreachableError(GnomonError):
     """No answer came from the API."""
+
+    code = "UNREACHABLE"
+
+
+class CredentialsError(GnomonError):
+    """The token endpoint refuses the client credentials."""
+
+    code = "CREDENTIALS_REFUSED"
+    advice = "Check GNOMON_CLIENT_ID, GNOMON_CLIENT_SECRET, GNOMON_TOKEN_URL and GNOMON_SCOPE."
 
 
 class GnomonApiError(GnomonError):
@@ -46,14 +76,15 @@ class GnomonApiError(GnomonError):
         *,
         details: tuple[FieldProblem, ...] = (),
         request_id: str | None = None,
+        about: str = "jobs",
     ) -> None:
-        super().__init__(message)
+        """`about`: the resource, as paths name it."""
+        super().__init__(message, details=details)
         self.status = status
         self.code = code
         self.message = message
-        self.details = details
         self.request_id = request_id
-        self.advice = _ADVICE.get(status)
+        self.advice = advice_for(status, about)
 
     def __str__(self) -> str:
         fields = "".join(
@@ -62,16 +93,29 @@ class GnomonApiError(GnomonError):
         return f"{self.code} ({self.status}): {self.message}{fields}"
 
 
+def advice_for(status: int, about: str) -> str | None:
+    """What to do about an HTTP status of a resource."""
+    return _ADVICE_ABOUT.get((status, about)) or _ADVICE.get(status)
+
+
 _ADVICE = {
-    401: "The token is missing, expired or of another user pool: `make up` renews those of the local stack, "
-    "elsewhere set GNOMON_TOKEN to a fresh access token.",
+    401: "The token is missing, expired or of another user pool. On the local stack `make up` renews the tokens. "
+    "Elsewhere set GNOMON_TOKEN to a fresh access token, or GNOMON_CLIENT_ID, GNOMON_CLIENT_SECRET and "
+    "GNOMON_TOKEN_URL, with which tokens are renewed by themselves.",
     403: "Use a token of a role that may do this: --role admin, or GNOMON_TOKEN.",
-    404: "`gnomon jobs list` shows your own jobs, `gnomon jobs list --owner '*'` all that your role may see.",
-    409: "`gnomon jobs get JOB_ID` shows the job's status.",
-    412: "Somebody changed the job: read it again and repeat with its new revision.",
     413: "A payload holds at most 131 072 bytes, a body 256 KB: keep large data in S3 and send its key.",
     422: "Repeat with the same body, or use a new --idempotency-key.",
     429: "Too many requests: wait, then repeat.",
-    500: "Repeat; if it stays, look for the request id in the API function's log.",
+    500: "Repeat. If the error stays, look for the request id in the API function's log.",
     503: "The service is busy: repeat in a moment.",
+}
+_ADVICE_ABOUT = {
+    (404, "jobs"): "`gnomon jobs list` shows your own jobs, `gnomon jobs list --owner '*'` all that your role may see.",
+    (404, "workflows"): "`gnomon workflow list` shows your own workflows.",
+    (404, "retry-configs"): "`gnomon types list` shows the types that are configured.",
+    (404, "circuits"): "`gnomon circuits list` shows the circuits that have counted anything.",
+    (404, "executions"): "`gnomon jobs history JOB` shows a job's executions.",
+    (409, "jobs"): "`gnomon jobs get JOB` shows the job's status.",
+    (409, "workflows"): "`gnomon workflow get WORKFLOW` shows the states of its jobs.",
+    (412, "jobs"): "Read the job again and repeat with its ETag or revision.",
 }

@@ -7,9 +7,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gnomon.display import fields
+
 if TYPE_CHECKING:
     from gnomon.client import Client
-    from gnomon.shapes import Execution, Gate, Job
+    from gnomon.shapes import Gate, HistoryEntry, Job
 
 _ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "SKIPPED"})
 _MANUAL_RUN = re.compile(r"-[0-9]{10}m[a-z2-7]{8}$")
@@ -21,7 +23,7 @@ class Look:
     """One look at a job."""
 
     job: Job
-    executions: list[Execution]
+    executions: list[HistoryEntry]
     """Oldest first, at most the newest `shown`."""
 
     @property
@@ -33,7 +35,7 @@ class Look:
         return status == "PAUSED" and not any(_goes_on(execution) for execution in self.executions)
 
 
-def _goes_on(execution: Execution) -> bool:
+def _goes_on(execution: HistoryEntry) -> bool:
     """Whether a pause does not hold the attempt: it runs, or was asked for by hand."""
     status = execution.get("status")
     return status == "RUNNING" or (status == "QUEUED" and _MANUAL_RUN.search(execution.get("runId", "")) is not None)
@@ -60,16 +62,17 @@ class ChangeLog:
         self._gates.update(f"{gate['runId']} {gate['decideBy']}" for gate in new)
         return new
 
-    def changes(self, executions: list[Execution]) -> list[Execution]:
+    def changes(self, executions: list[HistoryEntry]) -> list[HistoryEntry]:
         """Those that are new, or whose status, extent or progress changed since they were told."""
         changed = []
         for execution in executions:
-            key = execution.get("id") or f"{execution.get('from')}"
-            progress = execution.get("progress")
+            entry = fields(execution)
+            key = entry.get("id") or f"{entry.get('from')}"
+            progress = entry.get("progress")
             told = (progress["percent"], progress["message"]) if progress else None
-            approval = execution.get("approval")
+            approval = entry.get("approval")
             decided = approval["decision"] if approval else None
-            state = (execution.get("status"), execution.get("final"), execution.get("count"), told, decided)
+            state = (entry.get("status"), entry.get("final"), entry.get("count"), told, decided)
             if self._seen.get(key) != state:
                 self._seen[key] = state
                 changed.append(execution)

@@ -1,28 +1,129 @@
-"""What the API answers, as typed dictionaries: the JSON of the contract, untouched. Instants are RFC 3339, UTC."""
+"""What the API answers, as typed dictionaries: the JSON of the contract, untouched. Instants are RFC 3339, UTC.
 
-from __future__ import annotations
+tests/architecture/test_shapes.py compares them with the OpenAPI document, field by field.
+"""
 
-from typing import Any, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
+
+JobStatus = Literal["SCHEDULED", "BLOCKED", "RUNNING", "RETRYING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED"]
+RunOutcome = Literal["COMPLETED", "PERMANENTLY_FAILED", "CANCELLED", "SKIPPED"]
+ExecutionStatus = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"]
 
 
-class LastRun(TypedDict, total=False):
+class CronSchedule(TypedDict):
+    type: Literal["cron"]
+    expression: str
+    timezone: NotRequired[str]
+
+
+class IntervalSchedule(TypedDict):
+    type: Literal["interval"]
+    everySeconds: int
+    timezone: NotRequired[str]
+
+
+class OnceSchedule(TypedDict):
+    type: Literal["once"]
+    at: str
+    timezone: NotRequired[str]
+
+
+Schedule = CronSchedule | IntervalSchedule | OnceSchedule
+
+
+class SecretHeader(TypedDict):
+    """The value of a header that the sender reads from Secrets Manager."""
+
+    secretArn: str
+
+
+class HandlerTarget(TypedDict):
+    type: Literal["handler"]
+    name: str
+
+
+class HttpTarget(TypedDict):
+    type: Literal["http"]
+    url: str
+    method: NotRequired[Literal["POST", "GET", "PUT", "PATCH", "DELETE"]]
+    headers: NotRequired[dict[str, str | SecretHeader]]
+
+
+class LambdaTarget(TypedDict):
+    type: Literal["lambda"]
+    functionName: str
+
+
+class SqsTarget(TypedDict):
+    type: Literal["sqs"]
+    queueUrl: str
+
+
+class WorkerTarget(TypedDict):
+    type: Literal["worker"]
+    queue: str
+
+
+Target = HandlerTarget | HttpTarget | LambdaTarget | SqsTarget | WorkerTarget
+
+
+class RetryConfig(TypedDict, total=False):
+    """What is absent follows the job's type, then the stage."""
+
+    maxRetries: int
+    backoffStrategy: Literal["exponential", "linear", "fixed"]
+    initialDelaySeconds: float
+    maxDelaySeconds: float
+    multiplier: float
+    jitter: float
+    retryableErrors: list[str]
+    nonRetryableErrors: list[str]
+    retryWindowSeconds: int
+    poisonDetection: bool
+
+
+class CircuitBreaker(TypedDict, total=False):
+    failureThreshold: int
+    openSeconds: int
+    successThreshold: int
+
+
+class Approval(TypedDict):
+    """The gate that each run passes before its first attempt."""
+
+    role: str
+    approvers: NotRequired[list[str]]
+    timeoutSeconds: int
+    onTimeout: NotRequired[Literal["reject", "approve"]]
+    fourEyes: NotRequired[bool]
+
+
+class DependencyBody(TypedDict):
+    """A job that another one depends on."""
+
+    jobId: str
+    on: NotRequired[Literal["success", "failure", "completion"]]
+    when: NotRequired[str]
+
+
+class LastRun(TypedDict):
     """The run that ended last."""
 
     runId: str
     scheduledFor: str
-    outcome: str
+    outcome: RunOutcome
     attempt: int
     errorCode: str | None
     reason: str | None
     endedAt: str
 
 
-class ActiveRun(TypedDict, total=False):
-    """A run that goes on, or waits: `status` is RUNNING, WAITING or QUEUED."""
+class ActiveRun(TypedDict):
+    """A run that goes on, or waits."""
 
     runId: str
     scheduledFor: str
-    status: str
+    status: Literal["RUNNING", "WAITING", "QUEUED"]
     attempt: int
     nextAttemptAt: str | None
 
@@ -38,9 +139,9 @@ class Gate(TypedDict):
 
 
 class ApprovalDecision(TypedDict):
-    """What was decided at the gate of a run: `decision` is approved or rejected."""
+    """What was decided at the gate of a run."""
 
-    decision: str
+    decision: Literal["approved", "rejected"]
     by: str
     at: str
     comment: str | None
@@ -54,46 +155,75 @@ class Upstream(TypedDict):
     nextLookAt: str | None
 
 
-class Job(TypedDict, total=False):
-    """A job's definition and its state."""
+class _Registered(TypedDict, total=False):
+    """What was registered: fields that were left out stay out."""
 
-    id: str
-    name: str
     description: str
     type: str
-    schedule: dict[str, Any]
-    dependsOn: list[dict[str, str]]
-    join: str
-    onUpstreamFailure: str
+    schedule: Schedule
+    dependsOn: list[DependencyBody]
+    join: Literal["all", "any"]
+    onUpstreamFailure: Literal["skip", "fail", "run"]
     upstreamTimeoutSeconds: int
-    target: dict[str, Any]
-    payload: Any
-    retryConfig: dict[str, Any]
-    overlapPolicy: str
-    misfirePolicy: str
+    retryConfig: RetryConfig
+    overlapPolicy: Literal["skip", "allow", "queue"]
+    misfirePolicy: Literal["run_once", "skip", "run_all"]
     misfireGraceSeconds: int
-    priority: str
+    priority: Literal["normal", "high", "low"]
     timeoutSeconds: int
+    completion: Literal["response", "callback"]
+    orchestrated: bool
+    circuitBreaker: CircuitBreaker
+    concurrencyKey: str
+    maxConcurrency: int
+    approval: Approval
+    startAt: str
+    endAt: str
     maxRuns: int
     alertAfterSeconds: int
+    spreadSeconds: int
     tags: list[str]
+
+
+class _State(TypedDict):
+    """How a job stands. `etag` goes back as the condition of a change."""
+
+    id: str
+    status: JobStatus
     enabled: bool
-    status: str
     owner: str
     createdBy: str
     createdAt: str
     nextRunAt: str | None
     silentSince: str | None
     revision: int
-    approval: dict[str, Any]
+    etag: str
     activeRuns: list[ActiveRun]
     gates: list[Gate]
     lastRun: LastRun | None
-    upstream: Upstream
-    deletedAt: str
+    upstream: NotRequired[Upstream]
+    deletedAt: NotRequired[str]
 
 
-class ErrorInfo(TypedDict, total=False):
+class JobSummary(_Registered, _State):
+    """A job without its payload, as lists have it."""
+
+    name: NotRequired[str]
+    """Absent, as all that was registered, where the definition cannot be read."""
+    target: NotRequired[Target]
+
+
+class Job(_Registered, _State):
+    """A job's definition and its state."""
+
+    name: str
+    target: Target
+    payload: Any
+
+
+class ExecutionError(TypedDict):
+    """Why an attempt failed; of one that is COMPLETED: why it has no result."""
+
     code: str
     message: str
 
@@ -103,71 +233,74 @@ class Progress(TypedDict):
     message: str
 
 
-Execution = TypedDict(
-    "Execution",
-    {
-        "id": str,
-        "jobId": str,
-        "runId": str,
-        "scheduledFor": str,
-        "attempt": int,
-        "status": str,
-        "final": bool,
-        "reason": str | None,
-        "error": ErrorInfo | None,
-        "startedAt": str | None,
-        "completedAt": str | None,
-        "nextRetryAt": str | None,
-        "fence": int,
-        "deferrals": int,
-        "deferredFor": str | None,
-        "workerId": str | None,
-        "approval": ApprovalDecision | None,
-        "progress": Progress | None,
-        "result": Any,
-        # A line of skipped slots has these instead of an attempt.
-        "from": str,
-        "to": str,
-        "count": int,
-    },
-    total=False,
-)
-"""One attempt of a run, or one line of skipped slots (`status` SKIPPED with `from`, `to`, `count`)."""
-
-
-class Circuit(TypedDict):
-    """A target that jobs with a circuit breaker call: CLOSED, OPEN (left alone), HALF_OPEN (one attempt tries it)."""
-
-    key: str
-    state: str
-    failures: int
-    since: str | None
-    openUntil: str | None
-    probe: str | None
-
-
-class ClaimedExecution(TypedDict, total=False):
-    """An attempt that a worker holds, with its payload."""
+class Execution(TypedDict):
+    """One attempt of a run."""
 
     id: str
     jobId: str
     runId: str
     scheduledFor: str
     attempt: int
+    status: ExecutionStatus
+    final: bool
+    reason: str | None
+    error: ExecutionError | None
+    startedAt: str | None
+    completedAt: str | None
+    nextRetryAt: str | None
     fence: int
-    workerId: str
-    queue: str
-    payload: Any
+    deferrals: int
+    deferredFor: str | None
+    workerId: str | None
+    approval: ApprovalDecision | None
+    progress: Progress | None
+    result: Any
+
+
+SkippedSlots = TypedDict(
+    "SkippedSlots",
+    {
+        "id": str,
+        "jobId": str,
+        "runId": str,
+        "scheduledFor": str,
+        "attempt": Literal[0],
+        "status": Literal["SKIPPED"],
+        "final": Literal[True],
+        "reason": str,
+        "from": str,
+        "to": str,
+        "count": int,
+        "completedAt": str,
+    },
+)
+"""Slots in a row that were passed over: one line for all of them."""
+
+HistoryEntry = Execution | SkippedSlots
+"""`status` tells which: SKIPPED, or that of an attempt."""
+
+
+class ClaimedExecution(Execution):
+    """An attempt that a worker holds, with its payload."""
+
     leaseExpiresAt: str
     deadlineAt: str
+    queue: str
+    payload: Any
 
 
-class Worker(TypedDict, total=False):
-    """`status` is ACTIVE, DRAINING or OFFLINE."""
+class ProgressKept(TypedDict):
+    """`recorded` is false where the last report is less than a second old."""
 
     id: str
+    recorded: bool
+    progress: Progress
+
+
+class Worker(TypedDict):
+    id: str
     name: str
-    status: str
+    status: Literal["ACTIVE", "DRAINING", "OFFLINE"]
     queues: list[str]
     maxItems: int
     draining: bool
@@ -177,22 +310,34 @@ class Worker(TypedDict, total=False):
     lastSeenAt: str
 
 
-class RetryConfig(TypedDict, total=False):
+class KeptExecution(TypedDict):
+    id: str
+    leaseExpiresAt: str
+
+
+class Heartbeat(Worker):
+    """The worker, and the leases of what it named."""
+
+    executions: list[KeptExecution]
+
+
+class Circuit(TypedDict):
+    """A target that jobs with a circuit breaker call: CLOSED, OPEN (left alone), HALF_OPEN (one attempt tries it)."""
+
+    key: str
+    state: Literal["CLOSED", "OPEN", "HALF_OPEN"]
+    failures: int
+    since: str | None
+    openUntil: str | None
+    probe: str | None
+
+
+class TypeConfig(RetryConfig):
     """What is configured for a type of jobs; what is absent follows the stage."""
 
     jobType: str
-    maxRetries: int
-    backoffStrategy: str
-    initialDelaySeconds: float
-    maxDelaySeconds: float
-    multiplier: float
-    jitter: float
-    retryableErrors: list[str]
-    nonRetryableErrors: list[str]
-    retryWindowSeconds: int
-    poisonDetection: bool
-    circuitBreaker: dict[str, int]
-    maxConcurrency: int
+    circuitBreaker: NotRequired[CircuitBreaker]
+    maxConcurrency: NotRequired[int]
     updatedAt: str
     updatedBy: str
 
@@ -204,22 +349,26 @@ class Preview(TypedDict):
     local: list[str]
 
 
-class Blocker(TypedDict):
+WorkflowStatus = Literal["RUNNING", "SCHEDULED", "BLOCKED", "PAUSED", "COMPLETED", "FAILED", "CANCELLED"]
+WorkflowMemberStatus = JobStatus | Literal["DELETED"]
+
+
+class WorkflowBlocker(TypedDict):
     """A job that another one waits for; `name` is None for one outside the workflow."""
 
     name: str | None
     jobId: str
-    status: str
+    status: WorkflowMemberStatus
 
 
-class WorkflowMember(TypedDict, total=False):
-    """A job of a workflow. `waitsFor` is jobs, approval, time or resume; None for one that runs or has ended."""
+class WorkflowMember(TypedDict):
+    """A job of a workflow. `waitsFor` is None for one that runs or has ended."""
 
     name: str
     jobId: str
-    status: str
-    waitsFor: str | None
-    blockedBy: list[Blocker]
+    status: WorkflowMemberStatus
+    waitsFor: Literal["jobs", "approval", "time", "resume"] | None
+    blockedBy: list[WorkflowBlocker]
     nextRunAt: str | None
     readyAt: str | None
     startedAt: str | None
@@ -227,10 +376,19 @@ class WorkflowMember(TypedDict, total=False):
     lastRun: LastRun | None
 
 
-WorkflowEdge = TypedDict("WorkflowEdge", {"from": str | None, "fromId": str, "to": str, "on": str, "when": str | None})
+WorkflowEdge = TypedDict(
+    "WorkflowEdge",
+    {
+        "from": str | None,
+        "fromId": str,
+        "to": str,
+        "on": Literal["success", "failure", "completion"],
+        "when": str | None,
+    },
+)
 
 
-class Span(TypedDict):
+class WorkflowSpan(TypedDict):
     """What a job has added to the time of its workflow."""
 
     name: str
@@ -238,16 +396,22 @@ class Span(TypedDict):
     seconds: int
 
 
-class Workflow(TypedDict, total=False):
-    """Jobs that were created together. Lists have `jobCount` instead of what follows it here."""
-
+class _WorkflowHead(TypedDict):
     id: str
     name: str
     owner: str
     createdBy: str
     createdAt: str
-    jobCount: int
-    status: str
+
+
+class Workflow(_WorkflowHead):
+    """Jobs that were created together."""
+
+    status: WorkflowStatus
     jobs: list[WorkflowMember]
     edges: list[WorkflowEdge]
-    criticalPath: list[Span]
+    criticalPath: list[WorkflowSpan]
+
+
+class WorkflowSummary(_WorkflowHead):
+    jobCount: int

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gnomon.errors import UsageError
+from gnomon.errors import NoStackError, UsageError
+from gnomon.tokens import ClientCredentials, FixedToken, RereadToken
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from gnomon.tokens import Tokens
 
 DEFAULT_PORT = "4566"
 
@@ -35,9 +38,30 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a machine has tokens for, as the environment names it."""
+
+    client_id: str
+    client_secret: str = field(repr=False)
+    token_url: str
+    scope: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
     api_url: str
-    token: str
+    token: str | Credentials
+    from_file: bool = field(default=False, compare=False)
+    """Whether the token is the stack file's, which `make up` renews."""
+
+    def tokens(self, again: Callable[[], Connection]) -> Tokens:
+        """Where a client has its tokens from; `again` finds the connection once more."""
+        if isinstance(self.token, Credentials):
+            one = self.token
+            return ClientCredentials(one.client_id, one.client_secret, one.token_url, scope=one.scope)
+        if not self.from_file:
+            return FixedToken(self.token)
+        return RereadToken(lambda: str(again().token))
 
 
 def stack_file_name(environment: Mapping[str, str]) -> Path:
@@ -79,37 +103,55 @@ def connect(
     environment: Mapping[str, str],
     directory: Path,
 ) -> Connection:
-    """The first of: `--api-url` with `--token`, `--stack`, GNOMON_API_URL with GNOMON_TOKEN, GNOMON_STACK, the file
-    found from `directory` upwards.
+    """The first of: `--api-url` with `--token`, `--stack`, GNOMON_API_URL with what the environment has, GNOMON_STACK,
+    the file found from `directory` upwards.
 
-    A token alone, given or GNOMON_TOKEN, replaces the role's; an address alone is refused, so that no token reaches a
-    stack it was not made for. Raises UsageError.
+    The environment has client credentials (GNOMON_CLIENT_ID and what belongs to it), else GNOMON_TOKEN. These or
+    `--token` alone replace the role's token; an address alone is refused, so that no token reaches a stack it was not
+    made for. Raises UsageError.
     """
-    environment_url, environment_token = environment.get("GNOMON_API_URL"), environment.get("GNOMON_TOKEN")
+    environment_url, environment_token = environment.get("GNOMON_API_URL"), _of_environment(environment)
     if api_url:
         return _pair(api_url, token or environment_token, "--api-url")
     if stack_file is None and environment_url:
         return _pair(environment_url, token or environment_token, "GNOMON_API_URL")
     path = stack_file or find_stack_file(directory, environment)
     if path is None:
-        raise UsageError(
+        raise NoStackError(
             f"No stack: there is no {stack_file_name(environment)} here or above, and GNOMON_API_URL is not set.",
             advice="`make up` starts a local stack; for another set GNOMON_API_URL and GNOMON_TOKEN.",
         )
     stack = read_stack(path)
     # Beside GNOMON_API_URL the environment's token is that stack's, and no other sees it.
-    token = token or (None if environment_url else environment_token)
-    if token:
-        return Connection(api_url=stack.api_url, token=token)
+    given = token or (None if environment_url else environment_token)
+    if given:
+        return Connection(api_url=stack.api_url, token=given)
     if role.value not in stack.tokens:
         raise UsageError(f"{path} has no token for role {role.value}.", advice="`make up` renews the tokens.")
-    return Connection(api_url=stack.api_url, token=stack.tokens[role.value])
+    return Connection(api_url=stack.api_url, token=stack.tokens[role.value], from_file=True)
 
 
-def _pair(api_url: str, token: str | None, source: str) -> Connection:
+def _of_environment(environment: Mapping[str, str]) -> str | Credentials | None:
+    """Client credentials where there are any, which tokens can be renewed with; else the token."""
+    given = {name: environment.get(f"GNOMON_{name}") for name in ("CLIENT_ID", "CLIENT_SECRET", "TOKEN_URL")}
+    missing = [f"GNOMON_{name}" for name, value in given.items() if not value]
+    if len(missing) == len(given):
+        return environment.get("GNOMON_TOKEN")
+    if missing:
+        raise UsageError(
+            f"{' and '.join(missing)} missing beside the client credentials that are set.",
+            advice="A machine needs GNOMON_CLIENT_ID, GNOMON_CLIENT_SECRET and GNOMON_TOKEN_URL, all three.",
+        )
+    client_id, client_secret, token_url = map(str, given.values())
+    scope = environment.get("GNOMON_SCOPE") or None
+    return Credentials(client_id=client_id, client_secret=client_secret, token_url=token_url, scope=scope)
+
+
+def _pair(api_url: str, token: str | Credentials | None, source: str) -> Connection:
     if not token:
         raise UsageError(
             f"{source} is given without a token.",
-            advice="Set GNOMON_TOKEN to a Cognito access token of that stack.",
+            advice="Set GNOMON_TOKEN to a Cognito access token of that stack, or GNOMON_CLIENT_ID, "
+            "GNOMON_CLIENT_SECRET and GNOMON_TOKEN_URL.",
         )
     return Connection(api_url=api_url, token=token)

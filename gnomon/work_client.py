@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
 
+from gnomon.calling import segment
 from gnomon.client import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from gnomon.shapes import ClaimedExecution, Execution, Worker
+    from gnomon.paging import Pages
+    from gnomon.shapes import ClaimedExecution, Execution, Heartbeat, Worker
 
 
 class WorkClient(Client):
@@ -24,9 +25,11 @@ class WorkClient(Client):
     def get_worker(self, worker_id: str) -> Worker:
         return cast("Worker", self._call("GET", _worker(worker_id)))
 
-    def list_workers(self, *, owner: str | None = None, page_size: int = 50) -> Iterator[Worker]:
+    def list_workers(
+        self, *, owner: str | None = None, page_size: int = 50, cursor: str | None = None
+    ) -> Pages[Worker]:
         """Workers of an owner, by id. Pages as it goes."""
-        return cast("Iterator[Worker]", self._pages("/v1/workers", {"owner": owner}, page_size))
+        return self._pages("/v1/workers", {"owner": owner}, page_size, cursor=cursor)
 
     def poll(
         self, worker_id: str, *, poll_id: str, max_items: int | None = None, wait_seconds: int = 0
@@ -38,11 +41,11 @@ class WorkClient(Client):
         answer = self._call("POST", f"{_worker(worker_id)}/poll", body=body, repeatable=True)
         return cast("list[ClaimedExecution]", answer["data"])
 
-    def heartbeat(self, worker_id: str, held: Mapping[str, int]) -> Worker:
+    def heartbeat(self, worker_id: str, held: Mapping[str, int]) -> Heartbeat:
         """Keep these executions, by id with their fences. Raises GnomonApiError 409 that names, in `details`, those
         that are gone; the others are kept all the same."""
         body = {"executions": [{"id": execution, "fence": fence} for execution, fence in held.items()]}
-        return cast("Worker", self._call("POST", f"{_worker(worker_id)}/heartbeat", body=body, repeatable=True))
+        return cast("Heartbeat", self._call("POST", f"{_worker(worker_id)}/heartbeat", body=body, repeatable=True))
 
     def drain_worker(self, worker_id: str) -> Worker:
         return cast("Worker", self._call("POST", f"{_worker(worker_id)}/drain", repeatable=True))
@@ -75,11 +78,11 @@ class WorkClient(Client):
 
 
 def _worker(worker_id: str) -> str:
-    return f"/v1/workers/{quote(worker_id, safe='')}"
+    return f"/v1/workers/{segment(worker_id, 'worker id')}"
 
 
 def _execution(execution_id: str) -> str:
-    return f"/v1/executions/{quote(execution_id, safe='')}"
+    return f"/v1/executions/{segment(execution_id, 'execution id')}"
 
 
 def _holder(*, worker_id: str | None = None, fence: int | None = None, token: str | None = None) -> dict[str, Any]:

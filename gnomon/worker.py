@@ -8,12 +8,15 @@
 
     Worker(connect, build, queues=["reports"]).run()
 
-`connect` makes a WorkClient; it is called for each thread, and again when the API refuses a token.
+`connect` makes a WorkClient; it is called for each thread, and again when the API refuses a token. A client with
+ClientCredentials renews its tokens by itself.
+
+What a function has returned is reported until the API takes it, or until the lease of its execution is over: through
+outages, and through tokens that are refused meanwhile.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 import random
 import threading
@@ -21,10 +24,11 @@ import time
 import traceback
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from gnomon.errors import GnomonApiError, UnreachableError, UsageError
-from gnomon.worker_run import InvalidResult, LeaseLost, NonRetryable, Run
+from gnomon.errors import CredentialsError, GnomonApiError, GnomonError, UnreachableError, UsageError
+from gnomon.worker_calls import WorkCalls, is_unauthorized
+from gnomon.worker_run import InvalidResult, LeaseLost, NonRetryable, Run, UnreportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from gnomon.shapes import ClaimedExecution
     from gnomon.work_client import WorkClient
 
-__all__ = ["LeaseLost", "NonRetryable", "Run", "Worker"]
+__all__ = ["LeaseLost", "NonRetryable", "Run", "UnreportedError", "Worker"]
 
 HEARTBEAT_SECONDS = 30.0
 LEASE_SECONDS = 90.0
@@ -42,12 +46,12 @@ MOST_ITEMS = 10
 MOST_KEPT = 100
 """Executions that one heartbeat may name."""
 _LONGEST_PAUSE = 30.0
+_UNHEARD_SECONDS = 5.0
+"""Until the next heartbeat, after one that the API did not hear."""
 _MESSAGE_CHARACTERS = 1_000
 _CODE_CHARACTERS = 128
 
 _log = logging.getLogger("gnomon.worker")
-
-Answer = TypeVar("Answer")
 
 
 class Worker:
@@ -63,20 +67,22 @@ class Worker:
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         """`function` is called in a thread, with at most `concurrency` at a time."""
-        self._connect = connect
+        self._calls = WorkCalls(connect)
         self._function = function
         self._queues = tuple(queues)
         self._name = name
         self._concurrency = concurrency
         self._wait_seconds = wait_seconds
         self._heartbeat_seconds = heartbeat_seconds
-        self._threads = threading.local()
         self._stopping = threading.Event()
         self._over = threading.Event()
         self._wake = threading.Event()
         self._held: dict[str, Run] = {}
         self._free = threading.Condition()
         self._reported: dict[str, float] = {}
+        self._unreported: list[str] = []
+        self._refusals = 0
+        """Polls in a row for which there was no token."""
         self._worker_id = ""
 
     @property
@@ -90,7 +96,11 @@ class Worker:
         self._wake.set()
 
     def run(self) -> None:
-        """Work until `stop`; raises GnomonApiError for what the API refuses for good, as a role that may not write."""
+        """Work until `stop`.
+
+        Raises GnomonApiError for what the API refuses for good, as a role that may not write, and CredentialsError:
+        what runs is finished and reported first. Raises UnreportedError where that failed after `stop`.
+        """
         self._register()
         heart = threading.Thread(target=self._beat, name="gnomon-heartbeat", daemon=True)
         heart.start()
@@ -103,10 +113,18 @@ class Worker:
             self._over.set()
             self._wake.set()
             heart.join(timeout=self._heartbeat_seconds)
+        if self._unreported:
+            raise UnreportedError(
+                f"{len(self._unreported)} results could not be reported: {', '.join(self._unreported)}.",
+                advice="Their jobs' retries make other attempts, as for a worker that is lost.",
+            )
 
     def _register(self) -> None:
-        worker = self._ask(lambda client: client.register_worker(self._queues, name=self._name), until=self._stopping)
+        worker = self._calls.ask(
+            lambda client: client.register_worker(self._queues, name=self._name), until=self._stopping
+        )
         self._worker_id = worker["id"]
+        self._calls.is_known = True
         _log.info("worker %s takes from %s", self._worker_id, ", ".join(self._queues))
 
     def _poll(self) -> list[ClaimedExecution]:
@@ -118,21 +136,46 @@ class Worker:
             return []
         poll_id, most = uuid.uuid4().hex, min(room, MOST_ITEMS)
         try:
-            return self._ask(
+            claimed = self._calls.ask(
                 lambda client: client.poll(
                     self._worker_id, poll_id=poll_id, max_items=most, wait_seconds=self._wait_seconds
                 ),
                 until=self._stopping,
             )
-        except UnreachableError:  # it is to stop
-            return []
-        except GnomonApiError as error:
+        except (UnreachableError, CredentialsError, GnomonApiError) as error:
             if self._stopping.is_set():  # and does not wait for an API that is away
                 return []
-            if error.status != 404:
-                raise
-            self._register()  # not heard of for a day, or of another stack
+            self._after(error)
             return []
+        self._refusals = 0
+        return claimed
+
+    def _after(self, error: GnomonError) -> None:
+        """What follows a poll that was refused; raises the error where nothing can be done."""
+        if is_unauthorized(error):
+            self._wait_for_a_token(error)
+        elif isinstance(error, GnomonApiError) and error.status == 404:  # not heard of for a day, or of another stack
+            try:
+                self._register()
+            except (CredentialsError, GnomonApiError) as refused:
+                if not is_unauthorized(refused):
+                    raise
+                self._wait_for_a_token(refused)
+        else:
+            raise error
+
+    def _wait_for_a_token(self, error: GnomonError) -> None:
+        """Pause before the next poll; raises the error where no other token can come, and nothing is held."""
+        with self._free:
+            held = len(self._held)
+        is_final = isinstance(error, CredentialsError) or not self._calls.are_renewable
+        if is_final and not held:
+            raise error
+        kept = f" {held} executions are held; what they come to is kept until their leases end." if held else ""
+        _log.error("no new executions: %s.%s %s", error, kept, error.advice or "")
+        pause = min(2.0**self._refusals, _LONGEST_PAUSE)
+        self._refusals = min(self._refusals + 1, 10)
+        self._stopping.wait(random.uniform(0.5, 1.0) * pause)  # noqa: S311 - no secret
 
     def _take(self, execution: ClaimedExecution) -> tuple[Run, Any]:
         run = Run(
@@ -154,9 +197,14 @@ class Worker:
         run, payload = task
         try:
             self._end(run, payload)
-        except (GnomonApiError, UnreachableError) as error:
-            # The lease ends, and another attempt follows.
-            _log.error("the outcome of %s could not be reported: %s", run.execution_id, error)
+        except GnomonError as error:
+            _log.error(
+                "the outcome of %s is lost, and its job's retries make another attempt: the API did not take it before "
+                "its lease ended: %s. %s",
+                *(run.execution_id, error, error.advice or ""),
+            )
+            if self._stopping.is_set():
+                self._unreported.append(run.execution_id)
         finally:
             with self._free:
                 self._held.pop(run.execution_id, None)
@@ -198,8 +246,15 @@ class Worker:
     def _say(self, run: Run, report: Callable[[WorkClient], object]) -> None:
         """Report the outcome, for as long as it may take: the heartbeat holds the execution. One that is no longer this
         worker's is dropped."""
+
+        def kept(error: GnomonError) -> None:
+            _log.warning(
+                "the outcome of %s is kept and reported again until its lease ends: %s. %s",
+                *(run.execution_id, error, error.advice or ""),
+            )
+
         try:
-            self._ask(report, until=run.lost)
+            self._calls.ask(report, until=run.lost, kept=kept)
         except GnomonApiError as error:
             if error.status != 409:
                 raise
@@ -212,7 +267,9 @@ class Worker:
             return
         self._reported[run.execution_id] = now
         try:
-            self._client.report_progress(run.execution_id, percent, message, worker_id=self._worker_id, fence=run.fence)
+            self._calls.client.report_progress(
+                run.execution_id, percent, message, worker_id=self._worker_id, fence=run.fence
+            )
         except GnomonApiError as error:
             if error.status == 409:
                 run.lost.set()
@@ -220,7 +277,7 @@ class Worker:
                 raise ValueError(error.message) from error
             else:
                 _log.warning("progress of %s was not kept: %s", run.execution_id, error)
-        except UnreachableError as error:
+        except (UnreachableError, CredentialsError) as error:
             _log.warning("progress of %s was not kept: %s", run.execution_id, error)
 
     def _beat(self) -> None:
@@ -234,12 +291,13 @@ class Worker:
             with self._free:
                 held = dict(self._held)
             begun = time.monotonic()
-            if self._keep(held):
+            if is_heard := self._keep(held):
                 kept = begun
             for run in held.values():
                 if time.monotonic() - max(kept, run.claimed) > LEASE_SECONDS:
                     run.lost.set()
-            self._wake.wait(1.0 if self._stopping.is_set() and not drained else self._heartbeat_seconds)
+            pause = self._heartbeat_seconds if is_heard else min(self._heartbeat_seconds, _UNHEARD_SECONDS)
+            self._wake.wait(1.0 if self._stopping.is_set() and not drained else pause)
             self._wake.clear()
 
     def _keep(self, held: dict[str, Run]) -> bool:
@@ -255,7 +313,7 @@ class Worker:
     def _quietly(self, call: Callable[[WorkClient], object]) -> bool:
         """Whether the API has heard it. What it says is gone is marked so; other failures are tried again next time."""
         try:
-            call(self._client)
+            call(self._calls.client)
         except GnomonApiError as error:
             if error.status == 409:
                 for gone in error.details:
@@ -265,44 +323,14 @@ class Worker:
                         _log.warning("%s is no longer this worker's: %s", gone.field, gone.message)
                         run.lost.set()
                 return True
-            if error.status == 401:
-                self._reconnect()
             _log.warning("no heartbeat: %s", error)
+            if error.status == 401:
+                self._calls.reconnect()
             return False
-        except UnreachableError as error:
+        except (UnreachableError, CredentialsError) as error:
             _log.warning("no heartbeat: %s", error)
             return False
         return True
-
-    def _ask(self, call: Callable[[WorkClient], Answer], *, until: threading.Event | None = None) -> Answer:
-        """The answer, however long the API is away, unless `until` is set; raises what the API refuses for good."""
-        renewed = False
-        for attempt in itertools.count():
-            try:
-                return call(self._client)
-            except UnreachableError:
-                if until is not None and until.is_set():
-                    raise
-            except GnomonApiError as error:
-                if error.status == 401 and not renewed:
-                    renewed = True
-                    self._reconnect()
-                    continue
-                if error.status not in (429, 500, 502, 503, 504) or (until is not None and until.is_set()):
-                    raise
-            pause = random.uniform(0.5, 1.0) * min(2.0 ** min(attempt, 5), _LONGEST_PAUSE)  # noqa: S311 - no secret
-            (until or self._stopping).wait(pause)
-        raise AssertionError("counting has no end")
-
-    @property
-    def _client(self) -> WorkClient:
-        """This thread's own."""
-        client: WorkClient | None = getattr(self._threads, "client", None)
-        return client if client is not None else self._reconnect()
-
-    def _reconnect(self) -> WorkClient:
-        self._threads.client = client = self._connect()
-        return client
 
 
 def _sendable(text: str) -> str:

@@ -6,6 +6,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gnomon.errors import GnomonError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,6 +18,12 @@ class NonRetryable(Exception):  # noqa: N818 - a function says with it what the 
 
 class LeaseLost(Exception):  # noqa: N818 - it is no failure of the function
     """The execution is no longer this worker's: cancelled, timed out, or given to another. Its result is dropped."""
+
+
+class UnreportedError(GnomonError):
+    """The worker has stopped, and the API did not take what its last executions came to."""
+
+    code = "UNREPORTED"
 
 
 class InvalidResult(NonRetryable):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
 
+from gnomon.calling import segment
 from gnomon.client import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from gnomon.shapes import Workflow
+    from gnomon.paging import Pages
+    from gnomon.shapes import Workflow, WorkflowSummary
 
 
 class WorkflowClient(Client):
@@ -30,9 +31,11 @@ class WorkflowClient(Client):
         )
         return "" if answer is None else answer.text
 
-    def list_workflows(self, *, owner: str | None = None, page_size: int = 50) -> Iterator[Workflow]:
+    def list_workflows(
+        self, *, owner: str | None = None, page_size: int = 50, cursor: str | None = None
+    ) -> Pages[WorkflowSummary]:
         """Your own, newest first, without their jobs. Pages as it goes."""
-        return cast("Iterator[Workflow]", self._pages("/v1/workflows", {"owner": owner}, page_size))
+        return self._pages("/v1/workflows", {"owner": owner}, page_size, cursor=cursor)
 
     def cancel_workflow(self, workflow_id: str) -> Workflow:
         """Cancel every job that has not ended. A repeat changes nothing, so a lost answer is asked for again."""
@@ -44,4 +47,4 @@ class WorkflowClient(Client):
 
 
 def _workflow(workflow_id: str) -> str:
-    return f"/v1/workflows/{quote(workflow_id, safe='')}"
+    return f"/v1/workflows/{segment(workflow_id, 'workflow id')}"

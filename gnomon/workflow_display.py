@@ -9,29 +9,35 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from gnomon.display import moment, parse, printable, status
+from gnomon.display import WIDE, one_line, short_ids, status
+from gnomon.moments import away, moment, parse
+from gnomon.safe_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from gnomon.shapes import Workflow, WorkflowMember
+    from gnomon.shapes import Workflow, WorkflowMember, WorkflowSummary
 
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 """States of a workflow of which nothing follows by itself."""
 _OUTSIDE = "a job outside"
 
 
-def workflows_table(workflows: Iterable[Workflow], now: datetime) -> Table:
+def workflows_table(workflows: Sequence[WorkflowSummary], now: datetime, *, width: int = WIDE) -> Table:
+    """A row for each workflow, on one line."""
     table = Table("ID", "NAME", "JOBS", "CREATED", box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
+    one_line(table, cut=1)
     table.columns[2].justify = "right"
+    is_wide = width >= WIDE
+    ids = {} if is_wide else short_ids(workflow["id"] for workflow in workflows)
+    when = moment if is_wide else away
     for workflow in workflows:
         table.add_row(
-            printable(workflow["id"]),
+            printable(ids.get(workflow["id"], workflow["id"])),
             Text(printable(workflow.get("name", ""))),
             str(workflow.get("jobCount", "")),
-            moment(workflow.get("createdAt"), now),
+            when(workflow.get("createdAt"), now),
         )
     return table
 

@@ -1,10 +1,10 @@
 """`gnomon circuits list|reset`: which targets are left alone because they keep failing."""
 
-import itertools
 from typing import Annotated
 
 import typer
 
+from gnomon.commands.jobs import Cursor, Limit
 from gnomon.commands.session import Session, command
 from gnomon.display import circuits_table
 
@@ -19,13 +19,11 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="As the list shows it, `
 
 @app.command("list", epilog="Example: `gnomon circuits list`")
 @command
-def list_circuits(
-    session: Session, limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50
-) -> None:
+def list_circuits(session: Session, limit: Limit = 50, cursor: Cursor = None) -> None:
     """List the circuits of targets that jobs with a circuit breaker call."""
-    found = list(itertools.islice(session.client.list_circuits(page_size=min(limit, 100)), limit))
-    session.show({"data": found}, circuits_table(found, session.now()))
-    if not found:
+    found = session.client.list_circuits(cursor=cursor).take(limit)
+    session.show(found, circuits_table(found["data"], session.now(), width=session.width))
+    if not found["data"]:
         session.say("No circuit has counted anything yet.")
 
 
@@ -34,4 +32,4 @@ def list_circuits(
 def reset(session: Session, key: Key) -> None:
     """Close a circuit: its target is called again at once. Runs that wait come back at the time they were given."""
     circuit = session.client.reset_circuit(key)
-    session.show(circuit, circuits_table([circuit], session.now()))
+    session.show(circuit, circuits_table([circuit], session.now(), width=session.width))

@@ -1,13 +1,13 @@
 """`gnomon types list|get|set|delete`: what holds for the jobs of a type where they say nothing themselves."""
 
-import itertools
 from typing import Annotated
 
 import typer
 
 from gnomon import job_body
 from gnomon.commands.create import Backoff
-from gnomon.commands.session import Output, Session, command
+from gnomon.commands.jobs import Cursor, Limit
+from gnomon.commands.session import Session, command
 from gnomon.display import retry_config_details, retry_configs_table
 from gnomon.errors import UsageError
 
@@ -30,13 +30,11 @@ Examples:
 
 @app.command("list", epilog="Example: `gnomon types list`")
 @command
-def list_types(
-    session: Session, limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50
-) -> None:
+def list_types(session: Session, limit: Limit = 50, cursor: Cursor = None) -> None:
     """List the types that are configured."""
-    found = list(itertools.islice(session.client.list_retry_configs(page_size=min(limit, 100)), limit))
-    session.show({"data": found}, retry_configs_table(found, session.now()))
-    if not found:
+    found = session.client.list_retry_configs(cursor=cursor).take(limit)
+    session.show(found, retry_configs_table(found["data"], session.now(), width=session.width))
+    if not found["data"]:
         session.say("No type is configured: all jobs follow what they say themselves, and the stage.")
 
 
@@ -99,7 +97,7 @@ def set_(  # noqa: PLR0913 - each is a flag of the command
 def delete(session: Session, job_type: JobType) -> None:
     """Take a type's configuration away: its jobs follow the stage."""
     session.client.delete_retry_config(job_type)
-    if session.output is Output.JSON:
+    if session.is_json:
         session.show({"jobType": job_type, "deleted": True}, "")
     session.say(f"Deleted what was configured for {job_type}.")
 

@@ -1,6 +1,5 @@
 """`gnomon jobs watch`."""
 
-import json
 import time
 from typing import Annotated
 
@@ -10,7 +9,7 @@ from rich.live import Live
 from rich.text import Text
 
 from gnomon.commands.jobs import JobId
-from gnomon.commands.session import Output, Session, command
+from gnomon.commands.session import Session, command
 from gnomon.display import execution_line, executions_table, gate_line, moment, printable
 from gnomon.follow import ChangeLog, Look, look
 
@@ -20,25 +19,34 @@ def watch(
     session: Session,
     job_id: JobId,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 1.0,
-    exit_status: Annotated[bool, typer.Option("--exit-status", help="End with 1 unless the job COMPLETED.")] = False,
+    exit_status: Annotated[
+        bool, typer.Option("--exit-status", help="End with 1 for a job that is paused, too.")
+    ] = False,
 ) -> None:
-    """Follow a job's attempts until it is at rest; Ctrl-C stops watching, not the job."""
+    """Follow a job's attempts until it is at rest. Ends with 0 if it COMPLETED or is paused, with 1 if it FAILED, was
+    CANCELLED or SKIPPED. Ctrl-C stops watching, not the job, and ends with 130."""
+    found = session.jobs.id_of(job_id)
     try:
-        last = _live(session, job_id, interval) if _is_live(session) else _lines(session, job_id, interval)
+        last = _live(session, found, interval) if _is_live(session) else _lines(session, found, interval)
     except KeyboardInterrupt:
         session.say("Stopped watching; the job goes on.")
-        return
-    session.say(f"{printable(last.job.get('name', job_id))}: {last.job.get('status')}")
-    if exit_status and last.job.get("status") != "COMPLETED":
+        raise typer.Exit(STOPPED) from None
+    status = last.job.get("status")
+    session.say(f"{last.job.get('name', job_id)}: {status}")
+    if status not in (("COMPLETED",) if exit_status else ("COMPLETED", "PAUSED")):
         raise typer.Exit(1)
 
 
+STOPPED = 130
+"""Exit code after Ctrl-C, as shells have it: what is to follow a success does not follow."""
+
+
 def add_to(app: typer.Typer) -> None:
-    app.command("watch", epilog="Example: `gnomon jobs watch 5f2b… --exit-status && echo done`")(watch)
+    app.command("watch", epilog="Example: `gnomon jobs watch nightly-report && echo done`")(watch)
 
 
 def _is_live(session: Session) -> bool:
-    return session.console.is_terminal and session.output is Output.TABLE
+    return session.console.is_terminal and not session.is_json
 
 
 def _live(session: Session, job_id: str, interval: float) -> Look:
@@ -54,11 +62,11 @@ def _live(session: Session, job_id: str, interval: float) -> Look:
 def _picture(session: Session, seen: Look) -> Group:
     now = session.now()
     following = moment(seen.job.get("nextRunAt"), now)
-    head = f"{printable(seen.job.get('name', ''))}  {seen.job.get('status', '')}"
+    head = printable(f"{seen.job.get('name', '')}  {seen.job.get('status', '')}")
     return Group(
         Text(f"{head}  next run {following}" if following else head, style="bold"),
         *(Text(f"waits: {gate_line(gate, now)}", style="yellow") for gate in seen.job.get("gates", [])),
-        executions_table(seen.executions, now),
+        executions_table(seen.executions, now, width=session.width),
     )
 
 
@@ -67,11 +75,11 @@ def _lines(session: Session, job_id: str, interval: float) -> Look:
     log = ChangeLog()
     while True:
         seen = look(session.client, job_id)
-        for gate in log.new_gates(seen.job) if session.output is Output.TABLE else ():
+        for gate in () if session.is_json else log.new_gates(seen.job):
             session.say(f"waits: {gate_line(gate, session.now())}")
         for execution in log.changes(seen.executions):
-            if session.output is Output.JSON:
-                print(json.dumps(execution, ensure_ascii=False), flush=True)
+            if session.is_json:
+                session.show_line(execution)
             else:
                 session.say(execution_line(execution, session.now(), among=seen.executions))
         if seen.at_rest:

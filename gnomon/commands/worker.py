@@ -14,6 +14,7 @@ import typer
 
 from gnomon.commands.session import Session, command
 from gnomon.errors import UsageError
+from gnomon.safe_text import printable
 from gnomon.work_client import WorkClient
 from gnomon.worker import Run, Worker
 
@@ -27,12 +28,13 @@ def worker(
     name: Annotated[str, typer.Option(help="What the worker is called in lists.")] = "",
 ) -> None:
     """Run a Python function for executions of `worker` targets, until SIGTERM or Ctrl-C: then finish what runs."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(SafeFormatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("httpx").setLevel(logging.WARNING)
 
     def connect() -> WorkClient:
-        connection = session.reconnect()
-        return WorkClient(connection.api_url, connection.token)
+        return WorkClient(session.reconnect().api_url, session.tokens)
 
     work = Worker(connect, loaded(function), queues=queue, name=name, concurrency=concurrency)
 
@@ -44,6 +46,13 @@ def worker(
         signal.signal(number, stop)
     work.run()
     session.say("Done: nothing runs any more.")
+
+
+class SafeFormatter(logging.Formatter):
+    """Lines of a log on a terminal: what others wrote is in them, and does not steer it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), keep="\n\t")
 
 
 def loaded(path: str) -> Callable[[Any, Run], Any]:

@@ -437,7 +437,10 @@ def test_history_says_why_nothing_follows(api: ApiServer, shell: Shell, status: 
     [
         ("COMPLETED", "COMPLETED", ["--exit-status"], 0),
         ("FAILED", "FAILED", ["--exit-status"], 1),
-        ("FAILED", "FAILED", [], 0),
+        ("FAILED", "FAILED", [], 1),
+        ("CANCELLED", "CANCELLED", [], 1),
+        ("SKIPPED", "CANCELLED", [], 1),
+        ("PAUSED", "COMPLETED", ["--exit-status"], 1),
         ("PAUSED", "COMPLETED", [], 0),
         ("PAUSED", "QUEUED", [], 0),
     ],

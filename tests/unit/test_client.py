@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import functools
+import inspect
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gnomon.client import Client
 from gnomon.errors import FieldProblem, GnomonApiError, UnreachableError, UsageError
+from gnomon.paging import Pages
+from gnomon.work_client import WorkClient
+from gnomon.workflow_client import WorkflowClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +39,8 @@ class Server:
             return answer
         raise answer("gone", request=request)
 
-    def client(self, url: str = API) -> Client:
-        return Client(
+    def client(self, url: str = API, kind: type[Client] = Client) -> Any:
+        return kind(
             url,
             "token-1",
             transport=httpx.MockTransport(self),
@@ -134,12 +141,176 @@ def test_an_action_is_repeated_only_when_nothing_was_done(act: Callable[[Client,
         act(lost.client(), "7d1f")
 
 
-def test_a_refused_connection_is_told_at_once() -> None:
-    server = Server(httpx.ConnectError)
+def test_a_refused_connection_is_told_with_address_and_way_out() -> None:
+    server = Server(*[httpx.ConnectError] * 4)
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:4566") as caught:
         server.client().get_job("7d1f")
-    assert server.slept == []
+    assert server.slept == [1.0, 2.0, 4.0]
     assert "make up" in str(caught.value.advice)
+
+
+UNSAFE = {
+    "pause_job",
+    "resume_job",
+    "cancel_job",
+    "update_job",
+    "cancel_execution",
+    "reset_circuit",
+    "replace_job with etag",
+}
+"""Calls without an idempotency key that may do something twice, or answer for a second try what is untrue."""
+SAMPLES = {
+    "definition": {},
+    "changes": {},
+    "config": {},
+    "expression": "@daily",
+    "queues": ["a"],
+    "poll_id": "p",
+    "held": {},
+    "percent": 5.0,
+    "code": "X",
+}
+
+
+def calls() -> dict[str, Callable[[Any], object]]:
+    """Every method of the clients that calls the API, with what it must be given."""
+    made: dict[str, Callable[[Any], object]] = {}
+    for kind in (WorkClient, WorkflowClient):
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            if name.startswith("_") or name == "close":
+                continue
+            parameters = list(inspect.signature(method).parameters.values())[1:]
+            needed = {
+                one.name: SAMPLES.get(one.name, "7d1f")
+                for one in parameters
+                if one.default is one.empty and one.kind is not one.VAR_KEYWORD
+            }
+            if any(one.name == "holder" for one in parameters):
+                needed["token"] = "t"
+
+            def call(client: Any, name: str = name, needed: dict[str, Any] = needed, **more: Any) -> object:
+                answer = getattr(client, name)(**needed, **more)
+                return list(answer) if isinstance(answer, Pages) else answer
+
+            made[name] = call
+    made["replace_job with etag"] = functools.partial(made["replace_job"], etag='"1"')
+    return made
+
+
+CALLS = calls()
+LOST = [
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.ReadTimeout,
+    httpx.WriteTimeout,
+    httpx.PoolTimeout,
+    httpx.ReadError,
+    httpx.RemoteProtocolError,
+]
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("lost", LOST)
+def test_what_may_be_repeated_is_and_nothing_else(name: str, lost: type[httpx.TransportError]) -> None:
+    server = Server(*[lost] * 4)
+    with pytest.raises(UnreachableError):
+        CALLS[name](server.client(kind=WorkflowClient if "workflow" in name else WorkClient))
+    assert len(server.requests) == (1 if name in UNSAFE else 4)
+    assert len({request.headers.get("idempotency-key") for request in server.requests}) == 1
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) - UNSAFE))
+def test_what_is_repeated_is_safe_by_its_method_its_key_or_its_protocol(name: str) -> None:
+    server = Server(*[httpx.ConnectError] * 4)
+    with pytest.raises(UnreachableError):
+        CALLS[name](server.client(kind=WorkflowClient if "workflow" in name else WorkClient))
+    request = server.requests[0]
+    is_creation = name in {"create_job", "create_workflow", "execute_job", "retry_job", "retry_workflow"}
+    by_protocol = {"register_worker", "poll", "heartbeat", "drain_worker", "cancel_workflow"} | {
+        "report_progress",
+        "complete_execution",
+        "fail_execution",
+    }
+    has_key = "idempotency-key" in request.headers
+    assert has_key or not is_creation
+    assert has_key or request.method in {"GET", "PUT", "DELETE"} or name in by_protocol
+
+
+def test_a_request_that_cannot_be_sent_is_not_repeated() -> None:
+    server = Server(httpx.LocalProtocolError)
+    with pytest.raises(UnreachableError):
+        server.client().get_job("7d1f")
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "two\nlines", "\x00"])
+def test_a_header_that_cannot_be_sent_is_told_before_it_is(key: str) -> None:
+    with pytest.raises(UsageError, match="Idempotency-Key takes printable ASCII"):
+        Server().client().create_job({}, idempotency_key=key)
+
+
+@pytest.mark.parametrize("name", ["get_job", "delete_job", "history", "get_execution", "get_retry_config"])
+def test_an_empty_id_calls_nothing(name: str) -> None:
+    with pytest.raises(UsageError, match="is empty"):
+        list(getattr(Server().client(), name)(""))
+
+
+@pytest.mark.parametrize("dots", [".", ".."])
+def test_dots_stay_in_their_place_of_the_path(dots: str) -> None:
+    server = Server(ok())
+    server.client().get_job(dots)
+    assert server.requests[0].url.raw_path.endswith(f"/v1/jobs/{dots.replace('.', '%2E')}".encode())
+
+
+def test_a_page_is_taken_up_to_a_limit_and_says_where_the_rest_begins() -> None:
+    server = Server(
+        ok({"data": [{"id": "1"}, {"id": "2"}], "pagination": {"cursor": "c1"}}),
+        ok({"data": [], "pagination": {"cursor": "c2"}}),
+        ok({"data": [{"id": "3"}], "pagination": {"cursor": "c3"}, "more": 1}),
+    )
+    page = server.client().list_jobs(cursor="c0").take(3)
+    assert page == {"data": [{"id": "1"}, {"id": "2"}, {"id": "3"}], "pagination": {"cursor": "c3"}, "more": 1}
+    assert [request.url.params["limit"] for request in server.requests] == ["3", "1", "1"]
+    assert [request.url.params["cursor"] for request in server.requests] == ["c0", "c1", "c2"]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 5), min_size=1, max_size=8), limit=st.integers(1, 30), page_size=st.integers(1, 100)
+)
+def test_taking_and_going_through_see_the_same(sizes: list[int], limit: int, page_size: int) -> None:
+    """However full the pages are: filters leave some empty."""
+    entries = [list(range(sum(sizes[:n]), sum(sizes[: n + 1]))) for n in range(len(sizes))]
+
+    def read(size: int, cursor: str | None) -> dict[str, Any]:
+        place, skipped = map(int, (cursor or "0.0").split("."))
+        data = entries[place][skipped : skipped + size]
+        rest = f"{place}.{skipped + size}" if skipped + size < len(entries[place]) else f"{place + 1}.0"
+        return {
+            "data": data,
+            "pagination": {"cursor": rest} if int(rest.split(".", maxsplit=1)[0]) < len(entries) else {},
+        }
+
+    taken = Pages[int](read, page_size=page_size).take(limit)
+    cursor = taken["pagination"].get("cursor")
+    rest = list(Pages[int](read, page_size=page_size, cursor=cursor)) if cursor else []
+    assert taken["data"] + rest == list(Pages(read, page_size=page_size)) == list(range(sum(sizes)))
+    assert len(taken["data"]) == min(limit, sum(sizes))
+
+
+@pytest.mark.parametrize(
+    ("call", "header"),
+    [
+        (lambda client, etag: client.replace_job("1", {}, etag=etag), '"3.9"'),
+        *(
+            (lambda client, etag, name=name: getattr(client, name)("1", etag=etag), '"3"')
+            for name in ("pause_job", "resume_job", "execute_job", "retry_job", "cancel_job", "delete_job")
+        ),
+    ],
+)
+def test_what_a_job_says_of_its_etag_goes_back_as_the_condition(call: Callable[..., object], header: str) -> None:
+    server = Server(ok({**JOB, "etag": header}), ok())
+    job = server.client().get_job("7d1f")
+    call(server.client(), job["etag"])
+    assert server.requests[1].headers["if-match"] == header
 
 
 def test_a_deletion_whose_answer_was_lost_is_done() -> None:
@@ -202,9 +373,25 @@ def test_an_error_of_the_gateway_is_one_of_ours(response: httpx.Response, code: 
     assert (caught.value.code, caught.value.message) == (code, message)
 
 
-def test_an_answer_that_is_no_json_is_told() -> None:
-    with pytest.raises(UnreachableError, match="not JSON"):
-        Server(httpx.Response(200, text="<html>hello")).client().get_job("7d1f")
+@pytest.mark.parametrize("text", ["<html>hello", "[1]", "5", "null", '"text"', "{", "[" * 5000])
+def test_an_answer_that_is_no_json_of_the_api_is_told(text: str) -> None:
+    with pytest.raises(UnreachableError, match="JSON"):
+        Server(httpx.Response(200, text=text)).client().get_job("7d1f")
+    with pytest.raises(UnreachableError):
+        list(Server(httpx.Response(200, text=text)).client().list_jobs())
+
+
+def test_a_list_without_data_is_told() -> None:
+    with pytest.raises(UnreachableError, match="a list without `data`"):
+        list(Server(ok({"id": "1"})).client().list_jobs())
+
+
+@pytest.mark.parametrize(
+    "error", [None, "text", 5, {}, {"details": None}, {"details": "x"}, {"details": [1, {"field": None}]}]
+)
+def test_an_error_of_odd_form_is_one_of_ours(error: object) -> None:
+    with pytest.raises(GnomonApiError):
+        Server(httpx.Response(400, json={"error": error})).client().get_job("7d1f")
 
 
 def test_numbers_keep_their_value_and_kind_both_ways() -> None:
