@@ -14,7 +14,7 @@ import httpx
 from gnomon.answers import api_error, not_ours, retry_after, unreachable
 from gnomon.errors import UsageError
 from gnomon.paging import Pages
-from gnomon.safe_url import is_loopback, is_safe_url
+from gnomon.safe_url import is_safe_url, trust
 from gnomon.tokens import Bearer, tokens_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Caller:
             headers={"Accept": "application/json"},
             timeout=timeout_seconds,
             transport=transport,
-            trust_env=not is_loopback(httpx.URL(api_url)),
+            **trust(api_url),
         )
 
     def __enter__(self) -> Self:

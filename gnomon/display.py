@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -12,8 +13,10 @@ from gnomon.safe_text import printable
 from gnomon.type_display import circuits_table, preview_table, retry_config_details, retry_configs_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence, Set
     from datetime import datetime
+
+    from rich.console import Console
 
     from gnomon.shapes import Gate, HistoryEntry, Job, JobSummary
 
@@ -23,6 +26,7 @@ __all__ = [
     "distance",
     "execution_line",
     "executions_table",
+    "fitted",
     "gate_line",
     "job_details",
     "jobs_table",
@@ -40,7 +44,9 @@ __all__ = [
 
 WIDE = 180
 """Columns from which a job's whole row fits. Below, ids are short, and times are distances."""
+_WITH_SCHEDULES = 110
 _SHORT_ID = 8
+_ENDLESS = 100_000
 _STYLES = {
     "COMPLETED": "green",
     "RUNNING": "cyan",
@@ -107,7 +113,7 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 def jobs_table(jobs: Sequence[Job | JobSummary], now: datetime, *, width: int = WIDE) -> Table:
     """A row for each job. Below WIDE columns the row is brief, so that it stays one line."""
     if width < WIDE:
-        return _brief_jobs_table(jobs, now)
+        return _brief_jobs_table(jobs, now, has_schedules=width >= _WITH_SCHEDULES)
     table = Table("ID", "NAME", "STATUS", "SCHEDULE", "NEXT RUN", "LAST RUN", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for job in jobs:
@@ -122,9 +128,10 @@ def jobs_table(jobs: Sequence[Job | JobSummary], now: datetime, *, width: int = 
     return table
 
 
-def _brief_jobs_table(jobs: Sequence[Job | JobSummary], now: datetime) -> Table:
-    table = Table("ID", "NAME", "STATUS", "NEXT RUN", "LAST RUN", box=None, pad_edge=False)
-    one_line(table, cut=1)
+def _brief_jobs_table(jobs: Sequence[Job | JobSummary], now: datetime, *, has_schedules: bool) -> Table:
+    heads = ["ID", "NAME", "STATUS", *(["SCHEDULE"] if has_schedules else []), "NEXT RUN", "LAST RUN"]
+    table = Table(*heads, box=None, pad_edge=False)
+    one_line(table, cut={"NAME", "SCHEDULE"})
     ids = short_ids(job["id"] for job in jobs)
     for job in jobs:
         run = job.get("lastRun")
@@ -134,18 +141,27 @@ def _brief_jobs_table(jobs: Sequence[Job | JobSummary], now: datetime) -> Table:
             printable(ids[job["id"]]),
             Text(printable(job.get("name", ""))),
             job_status(job),
+            *([Text(when_words(job))] if has_schedules else []),
             away(_next(job), now),
             last,
         )
     return table
 
 
-def one_line(table: Table, *, cut: int) -> None:
-    """Keep each row of the table on one line: the column `cut` is cut where the rest leaves too little room."""
+def one_line(table: Table, *, cut: Set[object]) -> None:
+    """Keep each row of the table on one line: the columns in `cut` are cut where the rest leaves too little room."""
     for column in table.columns:
         column.no_wrap = True
-    table.columns[cut].overflow = "ellipsis"
-    table.columns[cut].ratio = 1  # takes what the others leave, once the table is as wide as the terminal
+        if column.header in cut:
+            column.overflow = "ellipsis"
+            column.ratio = 1  # takes what the others leave, once the table is as wide as the terminal
+
+
+def fitted(table: Table, console: Console) -> Table:
+    """The table, as wide as the terminal where its rows are wider, so that its column of `one_line` is cut alone."""
+    endless = console.options.update(max_width=_ENDLESS)
+    table.expand = Measurement.get(console, endless, table).maximum > console.width
+    return table
 
 
 def job_details(job: Job, now: datetime) -> Table:

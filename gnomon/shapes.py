@@ -5,7 +5,9 @@ tests/architecture/test_shapes.py compares them with the OpenAPI document, field
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-JobStatus = Literal["SCHEDULED", "BLOCKED", "RUNNING", "RETRYING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED"]
+JobStatus = Literal[
+    "SCHEDULED", "BLOCKED", "RUNNING", "RETRYING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"
+]
 RunOutcome = Literal["COMPLETED", "PERMANENTLY_FAILED", "CANCELLED", "SKIPPED"]
 ExecutionStatus = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"]
 
@@ -267,7 +269,7 @@ SkippedSlots = TypedDict(
         "attempt": Literal[0],
         "status": Literal["SKIPPED"],
         "final": Literal[True],
-        "reason": str,
+        "reason": Literal["OVERLAP", "MISFIRE", "PAUSED", "SCHEDULE_CHANGED", "JOB_CANCELLED"],
         "from": str,
         "to": str,
         "count": int,
@@ -347,71 +349,3 @@ class Preview(TypedDict):
 
     slots: list[str]
     local: list[str]
-
-
-WorkflowStatus = Literal["RUNNING", "SCHEDULED", "BLOCKED", "PAUSED", "COMPLETED", "FAILED", "CANCELLED"]
-WorkflowMemberStatus = JobStatus | Literal["DELETED"]
-
-
-class WorkflowBlocker(TypedDict):
-    """A job that another one waits for; `name` is None for one outside the workflow."""
-
-    name: str | None
-    jobId: str
-    status: WorkflowMemberStatus
-
-
-class WorkflowMember(TypedDict):
-    """A job of a workflow. `waitsFor` is None for one that runs or has ended."""
-
-    name: str
-    jobId: str
-    status: WorkflowMemberStatus
-    waitsFor: Literal["jobs", "approval", "time", "resume"] | None
-    blockedBy: list[WorkflowBlocker]
-    nextRunAt: str | None
-    readyAt: str | None
-    startedAt: str | None
-    endedAt: str | None
-    lastRun: LastRun | None
-
-
-WorkflowEdge = TypedDict(
-    "WorkflowEdge",
-    {
-        "from": str | None,
-        "fromId": str,
-        "to": str,
-        "on": Literal["success", "failure", "completion"],
-        "when": str | None,
-    },
-)
-
-
-class WorkflowSpan(TypedDict):
-    """What a job has added to the time of its workflow."""
-
-    name: str
-    jobId: str
-    seconds: int
-
-
-class _WorkflowHead(TypedDict):
-    id: str
-    name: str
-    owner: str
-    createdBy: str
-    createdAt: str
-
-
-class Workflow(_WorkflowHead):
-    """Jobs that were created together."""
-
-    status: WorkflowStatus
-    jobs: list[WorkflowMember]
-    edges: list[WorkflowEdge]
-    criticalPath: list[WorkflowSpan]
-
-
-class WorkflowSummary(_WorkflowHead):
-    jobCount: int

@@ -133,18 +133,17 @@ def connect(
 
 def _of_environment(environment: Mapping[str, str]) -> str | Credentials | None:
     """Client credentials where there are any, which tokens can be renewed with; else the token."""
-    given = {name: environment.get(f"GNOMON_{name}") for name in ("CLIENT_ID", "CLIENT_SECRET", "TOKEN_URL")}
-    missing = [f"GNOMON_{name}" for name, value in given.items() if not value]
-    if len(missing) == len(given):
-        return environment.get("GNOMON_TOKEN")
-    if missing:
+    client_id, secret = environment.get("GNOMON_CLIENT_ID"), environment.get("GNOMON_CLIENT_SECRET")
+    token_url, scope = environment.get("GNOMON_TOKEN_URL"), environment.get("GNOMON_SCOPE")
+    if client_id and secret and token_url:
+        return Credentials(client_id=client_id, client_secret=secret, token_url=token_url, scope=scope or None)
+    if client_id or secret or token_url:
+        given = {"GNOMON_CLIENT_ID": client_id, "GNOMON_CLIENT_SECRET": secret, "GNOMON_TOKEN_URL": token_url}
         raise UsageError(
-            f"{' and '.join(missing)} missing beside the client credentials that are set.",
-            advice="A machine needs GNOMON_CLIENT_ID, GNOMON_CLIENT_SECRET and GNOMON_TOKEN_URL, all three.",
+            f"Of the client credentials {' and '.join(name for name, value in given.items() if not value)} are missing.",
+            advice="Set GNOMON_CLIENT_ID, GNOMON_CLIENT_SECRET and GNOMON_TOKEN_URL, or none of them.",
         )
-    client_id, client_secret, token_url = map(str, given.values())
-    scope = environment.get("GNOMON_SCOPE") or None
-    return Credentials(client_id=client_id, client_secret=client_secret, token_url=token_url, scope=scope)
+    return environment.get("GNOMON_TOKEN")
 
 
 def _pair(api_url: str, token: str | Credentials | None, source: str) -> Connection:

@@ -15,7 +15,7 @@ import httpx
 
 from gnomon.answers import retry_after
 from gnomon.errors import CredentialsError, UnreachableError, UsageError
-from gnomon.safe_url import is_loopback, is_safe_url
+from gnomon.safe_url import is_safe_url, trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -130,7 +130,7 @@ class ClientCredentials:
             headers={"Accept": "application/json"},
             timeout=timeout_seconds,
             transport=transport,
-            trust_env=not is_loopback(httpx.URL(token_url)),
+            **trust(token_url),
         )
         self._lock = threading.Lock()
         self._held: _Held | None = None

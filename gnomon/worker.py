@@ -18,7 +18,6 @@ outages, and through tokens that are refused meanwhile.
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 import traceback
@@ -27,8 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from gnomon.errors import CredentialsError, GnomonApiError, GnomonError, UnreachableError, UsageError
-from gnomon.worker_calls import WorkCalls, is_unauthorized
-from gnomon.worker_run import InvalidResult, LeaseLost, NonRetryable, Run, UnreportedError
+from gnomon.worker_calls import WorkCalls, is_unauthorized, pause_seconds
+from gnomon.worker_run import InvalidResult, LeaseLost, NonRetryable, Run, UnreportedError, sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,7 +44,6 @@ WAIT_SECONDS = 20
 MOST_ITEMS = 10
 MOST_KEPT = 100
 """Executions that one heartbeat may name."""
-_LONGEST_PAUSE = 30.0
 _UNHEARD_SECONDS = 5.0
 """Until the next heartbeat, after one that the API did not hear."""
 _MESSAGE_CHARACTERS = 1_000
@@ -101,10 +99,10 @@ class Worker:
         Raises GnomonApiError for what the API refuses for good, as a role that may not write, and CredentialsError:
         what runs is finished and reported first. Raises UnreportedError where that failed after `stop`.
         """
-        self._register()
         heart = threading.Thread(target=self._beat, name="gnomon-heartbeat", daemon=True)
-        heart.start()
         try:
+            self._register()
+            heart.start()
             with ThreadPoolExecutor(self._concurrency, thread_name_prefix="gnomon-work") as pool:
                 while not self._stopping.is_set():
                     for execution in self._poll():
@@ -112,7 +110,9 @@ class Worker:
         finally:
             self._over.set()
             self._wake.set()
-            heart.join(timeout=self._heartbeat_seconds)
+            if heart.is_alive():
+                heart.join(timeout=self._heartbeat_seconds)
+            self._calls.close()
         if self._unreported:
             raise UnreportedError(
                 f"{len(self._unreported)} results could not be reported: {', '.join(self._unreported)}.",
@@ -173,9 +173,8 @@ class Worker:
             raise error
         kept = f" {held} executions are held; what they come to is kept until their leases end." if held else ""
         _log.error("no new executions: %s.%s %s", error, kept, error.advice or "")
-        pause = min(2.0**self._refusals, _LONGEST_PAUSE)
-        self._refusals = min(self._refusals + 1, 10)
-        self._stopping.wait(random.uniform(0.5, 1.0) * pause)  # noqa: S311 - no secret
+        self._refusals += 1
+        self._stopping.wait(pause_seconds(self._refusals))
 
     def _take(self, execution: ClaimedExecution) -> tuple[Run, Any]:
         run = Run(
@@ -220,7 +219,7 @@ class Worker:
             return
         except (Exception, SystemExit) as error:  # noqa: BLE001 - users' code: what it raises is the attempt's error
             # Not `exception`: a log that is written in UTF-8 takes no lone surrogates, which file names may bring.
-            _log.error("%s failed\n%s", run.execution_id, _sendable(traceback.format_exc()))
+            _log.error("%s failed\n%s", run.execution_id, sendable(traceback.format_exc()))
             self._fail(run, error)
             return
         try:
@@ -234,7 +233,7 @@ class Worker:
 
     def _fail(self, run: Run, error: BaseException) -> None:
         code = f"HANDLER_ERROR:{type(error).__name__}"[:_CODE_CHARACTERS]
-        message = _sendable(str(error)[:_MESSAGE_CHARACTERS])
+        message = sendable(str(error)[:_MESSAGE_CHARACTERS])
         retryable = not isinstance(error, NonRetryable)
         self._say(
             run,
@@ -331,8 +330,3 @@ class Worker:
             _log.warning("no heartbeat: %s", error)
             return False
         return True
-
-
-def _sendable(text: str) -> str:
-    """Without lone surrogates."""
-    return text.encode("utf-8", "replace").decode()

@@ -25,6 +25,7 @@ class WorkCalls:
     def __init__(self, connect: Callable[[], WorkClient]) -> None:
         self._connect = connect
         self._threads = threading.local()
+        self._open: set[WorkClient] = set()
         self.is_known = False
         """Whether a call has succeeded: until then a failure to connect is the caller's, then it is an outage."""
 
@@ -36,6 +37,7 @@ class WorkCalls:
             return client
         try:
             self._threads.client = client = self._connect()
+            self._open.add(client)
         except Exception as error:  # users' code
             if not self.is_known:
                 raise
@@ -46,8 +48,14 @@ class WorkCalls:
         """Have this thread connect again with its next call."""
         client: WorkClient | None = getattr(self._threads, "client", None)
         if client is not None:
+            self._open.discard(client)
             client.close()
         self._threads.client = None
+
+    def close(self) -> None:
+        """Close the clients of all threads."""
+        while self._open:
+            self._open.pop().close()
 
     @property
     def are_renewable(self) -> bool:
@@ -82,9 +90,13 @@ class WorkCalls:
                 if kept is not None and attempt <= 1:
                     kept(error)
                     kept = _nothing
-            pause = random.uniform(0.5, 1.0) * min(2.0 ** min(attempt, 5), _LONGEST_PAUSE)  # noqa: S311 - no secret
-            until.wait(pause)
+            until.wait(pause_seconds(attempt))
         raise AssertionError("counting has no end")
+
+
+def pause_seconds(failures: int) -> float:
+    """Before another try: it doubles up to half a minute, jittered."""
+    return random.uniform(0.5, 1.0) * min(2.0 ** min(failures, 5), _LONGEST_PAUSE)  # noqa: S311 - no secret
 
 
 def is_unauthorized(error: GnomonError) -> bool:

@@ -67,3 +67,8 @@ class Run:
         """Raises LeaseLost where the execution is no longer this worker's."""
         if self.is_lost:
             raise LeaseLost(f"execution {self.execution_id} is no longer this worker's")
+
+
+def sendable(text: str) -> str:
+    """The text without lone surrogates, which JSON in UTF-8 does not take."""
+    return text.encode("utf-8", "replace").decode()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gnomon.paging import Pages
-    from gnomon.shapes import Workflow, WorkflowSummary
+    from gnomon.workflow_shapes import Workflow, WorkflowSummary
 
 
 class WorkflowClient(Client):

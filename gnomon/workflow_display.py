@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from gnomon.shapes import Workflow, WorkflowMember, WorkflowSummary
+    from gnomon.workflow_shapes import Workflow, WorkflowMember, WorkflowSummary
 
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 """States of a workflow of which nothing follows by itself."""
@@ -27,7 +27,7 @@ _OUTSIDE = "a job outside"
 def workflows_table(workflows: Sequence[WorkflowSummary], now: datetime, *, width: int = WIDE) -> Table:
     """A row for each workflow, on one line."""
     table = Table("ID", "NAME", "JOBS", "CREATED", box=None, pad_edge=False)
-    one_line(table, cut=1)
+    one_line(table, cut={"NAME"})
     table.columns[2].justify = "right"
     is_wide = width >= WIDE
     ids = {} if is_wide else short_ids(workflow["id"] for workflow in workflows)

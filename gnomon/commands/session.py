@@ -16,6 +16,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from gnomon.display import fitted
 from gnomon.errors import GnomonApiError, GnomonError, advice_for
 from gnomon.lookup import Finder
 from gnomon.safe_text import json_text, printable
@@ -56,9 +57,7 @@ class Screen:
         if self.is_json:
             print(json_text(document, indent=2, encoding=sys.stdout.encoding))
             return
-        if isinstance(table, Table) and self.console.measure(table).maximum > self.width:
-            table.expand = True
-        self.console.print(table)
+        self.console.print(fitted(table, self.console) if isinstance(table, Table) else table)
 
     def show_line(self, document: Any) -> None:
         """One JSON document of several, on a line of its own."""

@@ -42,9 +42,12 @@ def worker(
         signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
         work.stop()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    work.run()
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        work.run()
+    finally:
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)
     session.say("Done: nothing runs any more.")
 
 

@@ -13,8 +13,8 @@ from gnomon.commands.session import Session, command
 from gnomon.commands.watch import STOPPED
 from gnomon.job_body import workflow_file
 from gnomon.safe_text import printable
-from gnomon.shapes import Workflow
 from gnomon.workflow_display import ENDED, member_line, workflow_picture, workflows_table
+from gnomon.workflow_shapes import Workflow
 
 app = typer.Typer(
     no_args_is_help=True,

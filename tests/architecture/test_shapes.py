@@ -10,7 +10,7 @@ from typing import Any, Literal, NotRequired, Required, Union
 
 import pytest
 
-from gnomon import shapes
+from gnomon import shapes, workflow_shapes
 
 SCHEMAS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text("utf-8"))[
     "components"
@@ -18,7 +18,7 @@ SCHEMAS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "docs" / "open
 REF = "#/components/schemas/"
 SHAPES = {
     name: shape
-    for name, shape in vars(shapes).items()
+    for name, shape in {**vars(shapes), **vars(workflow_shapes)}.items()
     if typing.is_typeddict(shape) and not name.startswith("_") and name != "TypedDict"
 }
 NO_SHAPE = {

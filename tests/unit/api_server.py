@@ -32,6 +32,7 @@ class ApiServer:
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     histories: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Newest first, by job id."""
+    workflows: dict[str, dict[str, Any]] = field(default_factory=dict)
     types: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Configurations of job types, by type as it is in the path."""
     circuits: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -83,6 +84,8 @@ class ApiServer:
                 return 201, self.add_job(**seen.body)
             case ["GET", "v1", "jobs"]:
                 return 200, _page(list(self.jobs.values()), seen.query)
+            case ["GET", "v1", "workflows", workflow_id] if workflow_id in self.workflows:
+                return 200, self.workflows[workflow_id]
             case ["GET", "v1", "schedule", "preview"]:
                 return 200, {"slots": ["2026-11-30T08:00:00Z"], "local": ["2026-11-30T09:00:00+01:00"]}
             case ["GET", "v1", "retry-configs"]:

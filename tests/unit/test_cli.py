@@ -6,15 +6,20 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from gnomon.cli import app
-from gnomon.display import what, when_words
+from gnomon.display import short_ids, what, when_words
+from gnomon.moments import clock_time, moment
+from tests.api_client import Api
 from tests.unit.api_server import ApiServer, refusal
 
 if TYPE_CHECKING:
@@ -685,3 +690,222 @@ def test_watch_tells_of_each_gate_once_and_of_the_decision(api: ApiServer, shell
     lines = shell("jobs", "watch", job["id"], "--interval", "0.2").stdout.splitlines()
     assert len([line for line in lines if line.startswith("waits: ")]) == 1
     assert ["approved by boss: fine" in line for line in lines if "attempt 1" in line] == [False, True, True]
+
+
+class TestNames:
+    """Jobs by the beginning of their id or by their name, and several at once."""
+
+    def test_a_name_or_a_beginning_costs_one_read_of_the_list(self, api: ApiServer, shell: Shell) -> None:
+        job = api.add_job(name="nightly report")
+        api.add_job(name="other")
+        for given in ("nightly report", job["id"][:8], job["id"][:13].upper()):
+            api.requests.clear()
+            assert shell("jobs", "pause", given).exit_code == 0
+            assert [(one.method, one.path) for one in api.requests] == [
+                ("GET", "/v1/jobs"),
+                ("POST", f"/v1/jobs/{job['id']}/pause"),
+            ]
+            assert api.requests[0].query["limit"] == "100"
+
+    def test_an_id_costs_nothing_also_in_capitals(self, api: ApiServer, shell: Shell) -> None:
+        job = api.add_job()
+        assert shell("jobs", "get", job["id"].upper()).exit_code == 0
+        assert [one.path for one in api.requests] == [f"/v1/jobs/{job['id']}"]
+
+    @pytest.mark.parametrize("command", ["get", "history", "pause", "resume", "run", "execute", "retry", "cancel"])
+    def test_every_command_of_jobs_takes_them(self, api: ApiServer, shell: Shell, command: str) -> None:
+        job = api.add_job(name="mine")
+        assert shell("jobs", command, "mine").exit_code == 0
+        assert api.requests[-1].path.startswith(f"/v1/jobs/{job['id']}")
+
+    def test_two_of_a_name_are_named_and_nothing_is_done(self, api: ApiServer, shell: Shell) -> None:
+        first, second = api.add_job(name="twin", status="PAUSED"), api.add_job(name="twin")
+        result = shell("jobs", "delete", "twin")
+        assert result.exit_code == 1
+        assert "twin may be 2 jobs" in result.stderr
+        assert f"{first['id']}: twin PAUSED" in result.stderr
+        assert f"{second['id']}: twin SCHEDULED" in result.stderr
+        assert {one.method for one in api.requests} == {"GET"}
+        told = json.loads(shell("jobs", "delete", "twin", "-o", "json").stderr)["error"]
+        assert told["code"] == "AMBIGUOUS_NAME"
+        assert {detail["field"] for detail in told["details"]} == {first["id"], second["id"]}
+
+    def test_a_name_that_is_the_beginning_of_another_id_is_ambiguous(self, api: ApiServer, shell: Shell) -> None:
+        other = api.add_job(name="other")
+        api.add_job(name=other["id"][:8])
+        assert "may be 2 jobs" in shell("jobs", "cancel", other["id"][:8]).stderr
+
+    def test_three_characters_are_too_few(self, api: ApiServer, shell: Shell) -> None:
+        job = api.add_job()
+        assert shell("jobs", "get", job["id"][:3]).exit_code == 1
+        assert shell("jobs", "get", job["id"][:4]).exit_code == 0
+
+    def test_no_more_than_a_thousand_are_read(self, api: ApiServer, shell: Shell) -> None:
+        """A name that was found may then not be the only one: nothing is done on a guess."""
+        newest = api.add_job(name="found")
+        for number in range(1000):
+            api.add_job(name=f"job-{number}")
+        oldest = api.add_job(name="too old")
+        result = shell("jobs", "delete", "found")
+        assert result.exit_code == 1
+        assert f"The newest is {newest['id']}: give the id." in result.stderr
+        assert len(api.requests) == 10
+        assert {one.method for one in api.requests} == {"GET"}
+        assert "newest 1,000 jobs" in shell("jobs", "get", "too old").stderr
+        assert shell("jobs", "delete", oldest["id"]).exit_code == 0
+
+    @pytest.mark.parametrize("command", ["get", "pause", "resume", "run", "retry", "cancel", "delete"])
+    def test_each_of_several_has_a_result(self, api: ApiServer, shell: Shell, command: str) -> None:
+        first, second = api.add_job(name="one"), api.add_job(name="two")
+        given = ("jobs", command, first["id"], "nobody", "two", first["id"])
+        result = shell(*given, "-o", "json")
+        assert result.exit_code == 1
+        found = json.loads(result.stdout)["data"]
+        assert [one["id"] for one in found] == [first["id"], "nobody", second["id"]]
+        assert [one.get("error", {}).get("code") for one in found] == [None, "NOT_FOUND", None]
+        assert json.loads(result.stderr)["error"]["code"] == "NOT_FOUND"
+        assert len([one for one in api.requests if one.path == "/v1/jobs"]) == 1
+
+    def test_several_are_told_line_by_line(self, api: ApiServer, shell: Shell) -> None:
+        first, second = api.add_job(name="one", nextRunAt=None), api.add_job(name="two", nextRunAt=None)
+        result = shell("jobs", "pause", "one", "nobody", "two")
+        assert result.stdout.splitlines() == [
+            f"{first['id']}  one: Paused.",
+            "nobody: failed.",
+            f"{second['id']}  two: Paused.",
+        ]
+        assert "None of your jobs is named nobody" in result.stderr
+        assert shell("jobs", "pause", "one", "two").exit_code == 0
+        assert shell("jobs", "delete", "one", "two").stdout.splitlines() == [
+            f"Deleted {first['id']}.",
+            f"Deleted {second['id']}.",
+        ]
+
+    def test_what_concerns_all_is_not_tried_for_each(self, api: ApiServer, shell: Shell) -> None:
+        jobs = [api.add_job()["id"] for _ in range(5)]
+        api.refusals = [(401, {"message": "Unauthorized"})] * 9
+        result = shell("jobs", "cancel", *jobs, "-o", "json")
+        assert len(api.requests) == 1
+        assert [one["error"]["code"] for one in json.loads(result.stdout)["data"]] == ["UNAUTHORIZED"] * 5
+
+
+class TestTerminal:
+    """What a person sees."""
+
+    def test_rows_are_one_line_at_80_columns_and_their_ids_are_taken(
+        self, api: ApiServer, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = {"outcome": "PERMANENTLY_FAILED", "scheduledFor": "2026-11-29T19:00:00Z"}
+        jobs = [api.add_job(name="a job with a long name " * 5, lastRun=run, silentSince="2026-11-28T19:00:00Z")]
+        jobs += [api.add_job(name="名前" * 30), api.add_job(name="b")]
+        result = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "80"}).invoke(app, ["jobs", "list"])
+        lines = result.stdout.splitlines()
+        assert len(lines) == 1 + len(jobs)
+        assert all(cell_len(line) <= 80 for line in lines)
+        for line, job in zip(lines[1:], jobs, strict=True):
+            short = line.split()[0]
+            assert len(short) == 8
+            assert job["id"].startswith(short)
+            assert shell("jobs", "get", short).exit_code == 0
+
+    def test_short_ids_are_as_long_as_they_must_be(self) -> None:
+        ids = ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f", "7d3f9c1e-2b4b-4c5d-8e6f-0a1b2c3d4e5f"]
+        assert [short_ids(ids)[one] for one in ids] == ["7d3f9c1e-2b4a", "7d3f9c1e-2b4b"]
+        assert short_ids([ids[0], ids[0]]) == {ids[0]: "7d3f9c1e"}
+        assert short_ids([]) == {}
+
+    @pytest.mark.parametrize(
+        ("zone", "shown"),
+        [("UTC", "19:00:00Z"), ("Europe/Berlin", "20:00:00+01:00"), ("Asia/Kathmandu", "00:45:00+05:45")],
+    )
+    def test_times_say_their_zone(self, zone: str, shown: str) -> None:
+        now = datetime(2026, 11, 29, 19, 0, 3, tzinfo=UTC).astimezone(ZoneInfo(zone))
+        assert moment("2026-11-29T19:00:00Z", now) == f"{shown} (3 s ago)"
+        assert clock_time("2026-11-29T19:00:00.25Z", now, milliseconds=True) == shown.replace(
+            ":00Z", ":00.250Z"
+        ).replace(":00+", ":00.250+")
+        assert clock_time("2026-11-20T19:00:00Z", now).startswith("2026-11-2")
+
+    @pytest.mark.parametrize("arguments", [["--version"], ["--version", "jobs", "list"]])
+    def test_the_version_is_the_project_s(self, shell: Shell, arguments: list[str]) -> None:
+        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
+        result = shell(*arguments)
+        assert (result.exit_code, result.stdout) == (0, f"gnomon {project['version']}\n")
+
+    @pytest.mark.parametrize("command", [["jobs", "watch"], ["workflow", "watch"]])
+    def test_ctrl_c_is_no_success(self, api: ApiServer, shell: Shell, command: list[str]) -> None:
+        """What a shell has after `&&` does not follow."""
+        job = api.add_job(status="RUNNING")
+
+        def interrupt(_: float) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("time.sleep", interrupt)
+            api.jobs[job["id"]] |= {"jobs": [], "edges": [], "criticalPath": []}
+            api.workflows[job["id"]] = api.jobs[job["id"]]
+            result = shell(*command, job["id"])
+        assert result.exit_code == 130
+        assert "Stopped watching" in result.stdout
+
+    def test_a_list_goes_on_at_a_cursor(self, api: ApiServer, shell: Shell) -> None:
+        ids = [api.add_job()["id"] for _ in range(5)]
+        first = json.loads(shell("jobs", "list", "--limit", "2", "-o", "json").stdout)
+        cursor = first["pagination"]["cursor"]
+        rest = json.loads(shell("jobs", "list", "--cursor", cursor, "-o", "json").stdout)
+        assert [job["id"] for job in first["data"] + rest["data"]] == ids
+        assert rest["pagination"] == {}
+
+
+class TestWithoutAStack:
+    """`gnomon preview` needs none in the project's folder: the functions' own calculation is beside it."""
+
+    @pytest.fixture(autouse=True)
+    def _no_stack(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for variable in [name for name in os.environ if name.startswith("GNOMON_")]:
+            monkeypatch.delenv(variable)
+        monkeypatch.chdir(tmp_path)
+
+    def test_a_preview_is_what_the_api_answers(self) -> None:
+        given = ["0 2 * * *", "--timezone", "Europe/Berlin", "--after", "2027-03-26T12:00:00Z", "--count", "3"]
+        result = CliRunner().invoke(app, ["preview", *given, "-o", "json"])
+        query = "expression=0%202%20*%20*%20*&timezone=Europe%2FBerlin&after=2027-03-26T12%3A00%3A00Z&count=3"
+        assert json.loads(result.stdout) == Api().get("/v1/schedule/preview", query=query).json
+
+    def test_it_begins_now(self) -> None:
+        before = datetime.now(UTC)
+        slots = json.loads(CliRunner().invoke(app, ["preview", "* * * * *", "-o", "json"]).stdout)["slots"]
+        first = datetime.fromisoformat(slots[0])
+        assert 0 < (first - before).total_seconds() <= 61
+        assert len(slots) == 10
+
+    @pytest.mark.parametrize(
+        ("arguments", "complaint"),
+        [
+            (["61 * * * *"], 'minute "61"'),
+            (["@daily", "--timezone", "Mars/Olympus"], "Mars/Olympus"),
+            (["@daily", "--count", "101"], "count"),
+            (["@daily", "--after", "soon"], "after"),
+            (["H * * * *", "--job-id", "x"], "jobId"),
+        ],
+    )
+    def test_it_refuses_as_the_api_does(self, arguments: list[str], complaint: str) -> None:
+        result = CliRunner().invoke(app, ["preview", *arguments])
+        assert result.exit_code == 1
+        assert complaint in result.stderr
+        assert "VALIDATION_ERROR, HTTP 400" in result.stderr
+
+    def test_elsewhere_it_says_what_it_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("gnomon.calculation.is_at_hand", lambda: False)
+        result = CliRunner().invoke(app, ["preview", "@daily"])
+        assert result.exit_code == 1
+        assert "No stack" in result.stderr
+        assert "project's folder" in result.stderr
+
+    def test_without_the_functions_packages_it_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("gnomon.calculation._MODULE", "functions.no_such_module")
+        monkeypatch.setattr("gnomon.calculation.is_at_hand", lambda: True)
+        result = CliRunner().invoke(app, ["preview", "@daily"])
+        assert result.exit_code == 1
+        assert "cannot be calculated here" in result.stderr
+        assert "Traceback" not in result.stderr
