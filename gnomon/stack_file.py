@@ -139,8 +139,9 @@ def _of_environment(environment: Mapping[str, str]) -> str | Credentials | None:
         return Credentials(client_id=client_id, client_secret=secret, token_url=token_url, scope=scope or None)
     if client_id or secret or token_url:
         given = {"GNOMON_CLIENT_ID": client_id, "GNOMON_CLIENT_SECRET": secret, "GNOMON_TOKEN_URL": token_url}
+        missing = " and ".join(name for name, value in given.items() if not value)
         raise UsageError(
-            f"Of the client credentials {' and '.join(name for name, value in given.items() if not value)} are missing.",
+            f"Of the client credentials {missing} is missing.",
             advice="Set GNOMON_CLIENT_ID, GNOMON_CLIENT_SECRET and GNOMON_TOKEN_URL, or none of them.",
         )
     return environment.get("GNOMON_TOKEN")
