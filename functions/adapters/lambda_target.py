@@ -12,15 +12,28 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
 
 from functions.adapters.answers import completed, failed, is_retryable_status, retry_after, timed_out
 from functions.adapters.deadline import Deadline, DeadlineError, within
-from functions.domain.result import RESULT_BYTES, ResultError, ResultTooLargeError, whole_result
+from functions.domain.result import (
+    RESULT_BYTES,
+    ResultError,
+    ResultTooLargeError,
+    ResultUnreadableError,
+    whole_result,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from botocore.response import StreamingBody
     from mypy_boto3_lambda import LambdaClient
 
     from functions.domain.outcome import Invocation, TargetAnswer
@@ -74,9 +87,13 @@ class LambdaTarget:
         body = _event(invocation, more)
         started = time.monotonic()
 
-        def invoke(_: Deadline) -> tuple[str | None, bytes]:
+        def invoke(_: Deadline) -> tuple[str | None, bytes | None]:
             answer = self._client.invoke(FunctionName=function, InvocationType="RequestResponse", Payload=body)
-            return answer.get("FunctionError"), answer["Payload"].read(_ANSWER_BYTES + 1)
+            try:
+                return answer.get("FunctionError"), _read(answer["Payload"])
+            except (IncompleteReadError, ResponseStreamingError):
+                # The function has ended all the same, and whether it failed is known.
+                return answer.get("FunctionError"), None
 
         try:
             function_error, answer = within(seconds, invoke)
@@ -86,13 +103,13 @@ class LambdaTarget:
             return self._refused(error)
         except BotoCoreError as error:
             return failed("NETWORK_ERROR", f"{function} could not be invoked: {type(error).__name__}")
-        if not more:
-            return (
-                _target_error(answer) if function_error else _returned(answer, is_wanted=not invocation.callback_token)
-            )
+        if more:
+            elapsed = time.monotonic() - started
+            died = function_error is not None
+            return _died(answer, invocation.timeout_seconds, elapsed=elapsed) if died else _handled(answer)
         if function_error:
-            return _died(answer, invocation.timeout_seconds, elapsed=time.monotonic() - started)
-        return _handled(answer)
+            return _target_error(answer)
+        return _returned(answer, is_wanted=not invocation.callback_token)
 
     def _refused(self, error: ClientError) -> TargetAnswer:
         problem = error.response.get("Error", {})
@@ -121,19 +138,32 @@ def _event(invocation: Invocation, more: dict[str, object]) -> bytes:
     return f'{json.dumps(envelope)[:-1]}, "payload": {invocation.payload}}}'.encode()
 
 
-def _target_error(answer: bytes) -> TargetAnswer:
+def _read(stream: StreamingBody) -> bytes:
+    """As much of an answer as is read; raises IncompleteReadError or ResponseStreamingError where it is cut."""
+    answer = b""
+    # Only a read that gives nothing tells the SDK to compare what came with what was promised.
+    while len(answer) <= _ANSWER_BYTES and (part := stream.read(_ANSWER_BYTES + 1 - len(answer))):
+        answer += part
+    return answer
+
+
+def _target_error(answer: bytes | None) -> TargetAnswer:
     kind, message = _function_error(answer)
     return failed("TARGET_ERROR", f"{kind}: {message}")
 
 
-def _returned(answer: bytes, *, is_wanted: bool) -> TargetAnswer:
+def _returned(answer: bytes | None, *, is_wanted: bool) -> TargetAnswer:
     """The function has done its work: one whose result cannot be kept would do it twice in another attempt.
 
-    `is_wanted`: false where the outcome is reported later, and what the function returned means nothing.
+    Args:
+        answer: None where it did not come as a whole.
+        is_wanted: False where the outcome is reported later, and what the function returned means nothing.
     """
     if not is_wanted:
         return completed(None)
     try:
+        if answer is None:
+            raise ResultUnreadableError("its end did not come")
         if len(answer) > _ANSWER_BYTES:
             raise ResultTooLargeError(_ANSWER_BYTES, at_least=True)
         return completed(whole_result(answer))
@@ -141,7 +171,7 @@ def _returned(answer: bytes, *, is_wanted: bool) -> TargetAnswer:
         return failed(error.code, f"the function's result cannot be kept: {error}", retryable=False)
 
 
-def _died(answer: bytes, timeout_seconds: int, *, elapsed: float) -> TargetAnswer:
+def _died(answer: bytes | None, timeout_seconds: int, *, elapsed: float) -> TargetAnswer:
     """The jobs function catches what handlers raise: an error of the function itself means that its process ended."""
     kind, message = _function_error(answer)
     if kind == "Sandbox.Timedout" or elapsed >= timeout_seconds - 0.2:
@@ -149,13 +179,13 @@ def _died(answer: bytes, timeout_seconds: int, *, elapsed: float) -> TargetAnswe
     return failed(f"HANDLER_ERROR:{kind}", message)
 
 
-def _function_error(answer: bytes) -> tuple[str, str]:
+def _function_error(answer: bytes | None) -> tuple[str, str]:
     """Class and message of an unhandled error (AWS Lambda, "Function errors")."""
     error = _object(answer)
     return str(error.get("errorType") or "Unhandled"), str(error.get("errorMessage") or "no message")
 
 
-def _handled(answer: bytes) -> TargetAnswer:
+def _handled(answer: bytes | None) -> TargetAnswer:
     outcome = _object(answer)
     result, error = outcome.get("result"), outcome.get("error")
     if isinstance(result, str) and len(result.encode()) <= RESULT_BYTES:
@@ -166,9 +196,9 @@ def _handled(answer: bytes) -> TargetAnswer:
     return failed("TARGET_ERROR", "the jobs function gave an answer in no known form")
 
 
-def _object(answer: bytes) -> dict[str, Any]:
+def _object(answer: bytes | None) -> dict[str, Any]:
     try:
-        value = json.loads(answer)
+        value = json.loads(answer or b"")
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -70,10 +70,11 @@ class Executor:
 
     def _call(self, job: dict[str, Any], execution: str) -> int:
         body, at = json.dumps(job.get("payload")), datetime.now(UTC)
+        run = execution.rpartition("-")[0]
         headers = {
-            "webhook-id": execution,
+            "webhook-id": run,
             "webhook-timestamp": str(int(at.timestamp())),
-            "webhook-signature": Webhook(self.secret).sign(execution, at, body),
+            "webhook-signature": Webhook(self.secret).sign(run, at, body),
             "Gnomon-Job-Id": job["id"],
         }
         with httpx.Client(trust_env=False) as sender:

@@ -132,6 +132,23 @@ def test_a_result_that_json_cannot_carry_fails_for_good(body: bytes) -> None:
     assert answer.result is None
 
 
+def cut(body: bytes, *headers: bytes) -> Callable[[Exchange], None]:
+    """Answers with more promised than sent."""
+    head = b"\r\n".join([b"HTTP/1.1 200 OK", b"Content-Length: 999", *headers, b"", b""])
+    return lambda exchange: exchange.wfile.write(head + body) and None
+
+
+@pytest.mark.parametrize("body", [b"", b'{"rows": 1', b'{"rows": 1}'])
+def test_a_function_that_has_ended_is_not_called_again_for_an_answer_that_was_cut(body: bytes) -> None:
+    answer, requests = call(cut(body), LAMBDA)
+    assert seen(answer) == ("FAILED", "RESULT_UNREADABLE", False)
+    assert len(requests) == 1
+    answer, _ = call(cut(body), LAMBDA, callback_token="t0ken")
+    assert seen(answer) == ("COMPLETED", None, True)
+    answer, _ = call(cut(body, b"X-Amz-Function-Error: Unhandled"), LAMBDA)
+    assert seen(answer) == ("FAILED", "TARGET_ERROR", True)
+
+
 @pytest.mark.parametrize("body", [b'{"rows": NaN}', json.dumps("x" * 300_000).encode(), b"OK"])
 def test_what_a_function_returns_that_has_accepted_means_nothing(body: bytes) -> None:
     answer, _ = call(says(body), LAMBDA, callback_token="t0ken")
