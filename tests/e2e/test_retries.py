@@ -132,22 +132,14 @@ def test_forced_retry_completes(
     assert len(letters.of(job["id"], wait=0)) == 1
 
 
+@pytest.mark.parametrize("status", ["404", "410", "304"])
 def test_not_retryable_fails_at_once(
-    scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
+    scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]], status: str
 ) -> None:
-    job = create(schedule=once(0), target=endpoint.target("404"), retryConfig=fixed(3))
+    job = create(schedule=once(0), target=endpoint.target(status), retryConfig=fixed(3))
     ended(scheduler, job["id"], "FAILED")
     (execution,) = scheduler.history(job["id"])
-    assert (execution["reason"], execution["error"]["code"]) == ("NOT_RETRYABLE", "HTTP_404")
-
-
-def test_a_redirect_is_not_repeated(
-    scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
-) -> None:
-    job = create(schedule=once(0), target=endpoint.target("304"), retryConfig=fixed(3))
-    ended(scheduler, job["id"], "FAILED")
-    (execution,) = scheduler.history(job["id"])
-    assert (execution["reason"], execution["error"]["code"]) == ("NOT_RETRYABLE", "HTTP_304")
+    assert (execution["reason"], execution["error"]["code"]) == ("NOT_RETRYABLE", f"HTTP_{status}")
     assert "null" not in execution["error"]["message"]
 
 

@@ -29,3 +29,23 @@ def test_the_caller_goes_on_when_the_time_is_over() -> None:
         within(0.05, lambda _: over.wait(10))
     assert time.monotonic() - started < 1
     over.set()
+
+
+def test_what_is_there_at_the_end_is_taken_within_the_grace() -> None:
+    def work(deadline: Deadline) -> str:
+        time.sleep(0.1)
+        assert deadline.remaining() == 0
+        return "as far as it came"
+
+    assert within(0.05, work, grace=5) == "as far as it came"
+    with pytest.raises(DeadlineError):
+        within(0.05, work, grace=0.01)
+
+
+def test_an_error_at_the_end_is_the_deadline() -> None:
+    def work(_: Deadline) -> None:
+        time.sleep(0.1)
+        raise ConnectionError("a moment later")
+
+    with pytest.raises(DeadlineError):
+        within(0.05, work, grace=5)
