@@ -69,11 +69,11 @@ class AnswerReader:
     @property
     def codings(self) -> list[str]:
         """What the body is coded in, the innermost first: `gzip`, say."""
-        return [coding for coding in self._list("content-encoding") + self._transfer if coding != "chunked"]
+        return [coding for coding in self._parse_list("content-encoding") + self._transfer if coding != "chunked"]
 
     @property
     def _transfer(self) -> list[str]:
-        return self._list("transfer-encoding")
+        return self._parse_list("transfer-encoding")
 
     def feed(self, data: bytes) -> None:
         """Take what has arrived. Raises NotHttpError where that is no answer."""
@@ -87,8 +87,8 @@ class AnswerReader:
 
     def _read(self) -> Generator[None]:
         try:
-            yield from self._head()
-            yield from self._body()
+            yield from self._read_head()
+            yield from self._read_body()
             self.extent = Extent.WHOLE
         except _EndedError:
             if self.status is None and not self._ended:
@@ -96,22 +96,22 @@ class AnswerReader:
         finally:
             self.is_over = True
 
-    def _head(self) -> Generator[None]:
+    def _read_head(self) -> Generator[None]:
         while self.status is None:
-            line = yield from self._line()
+            line = yield from self._read_line()
             match = _STATUS.fullmatch(line)
             if match is not None and (match[1] >= b"200" or match[1] == _SWITCHING):
                 self.status, self.reason = int(match[1]), (match[2] or b"").decode("latin-1").strip()
             elif match is not None and match[1] >= b"100":
-                yield from self._fields({})
+                yield from self._read_headers({})
             elif line:
                 raise NotHttpError("the answer is not HTTP/1")
-        yield from self._fields(self.headers)
+        yield from self._read_headers(self.headers)
 
-    def _fields(self, kept: dict[str, str]) -> Generator[None]:
+    def _read_headers(self, kept: dict[str, str]) -> Generator[None]:
         """Read headers up to the empty line; those that count go into `kept`."""
         name = ""
-        while line := (yield from self._line()):
+        while line := (yield from self._read_line()):
             text = line.decode("latin-1")
             if text[0] in " \t":  # the rest of the header before, folded (RFC 9112, section 5.2)
                 more = f" {text.strip()}"
@@ -124,29 +124,29 @@ class AnswerReader:
             if name and len(kept.get(name, "")) < LINE_BYTES:
                 kept[name] = kept.get(name, "") + more
 
-    def _body(self) -> Generator[None]:
+    def _read_body(self) -> Generator[None]:
         if self.status in _WITHOUT_BODY:
             return
         length = _LENGTH.fullmatch(self.headers.get("content-length", "unknown"))
         if "chunked" in self._transfer:
-            yield from self._chunks()
+            yield from self._read_chunks()
         elif length is not None and not self._transfer:
             # Cut to 18 digits, it is still longer than anything that is read.
             yield from self._take(int(length[1].lstrip("0")[:18] or 0))
         else:
             yield from self._take_the_rest()
 
-    def _chunks(self) -> Generator[None]:
+    def _read_chunks(self) -> Generator[None]:
         """Up to the chunk of no bytes: trailers behind it say nothing that counts."""
         while True:
-            match = _CHUNK.fullmatch((yield from self._line()))
+            match = _CHUNK.fullmatch((yield from self._read_line()))
             if match is None:
                 raise _EndedError
             size = int(match[1], 16)
             if size == 0:
                 return
             yield from self._take(size)
-            if (yield from self._line()):
+            if (yield from self._read_line()):
                 raise _EndedError
 
     def _take_the_rest(self) -> Generator[None]:
@@ -169,9 +169,9 @@ class AnswerReader:
                 raise _EndedError
             if size == 0:
                 return
-            yield from self._more()
+            yield from self._wait_for_more()
 
-    def _line(self) -> Generator[None, None, bytes]:
+    def _read_line(self) -> Generator[None, None, bytes]:
         """The next line without its end, or as much of it as is looked at."""
         line = bytearray()
         while True:
@@ -184,14 +184,14 @@ class AnswerReader:
             line += part[: LINE_BYTES - len(line)]
             if end:
                 return bytes(line).rstrip(b"\r\n")
-            yield from self._more()
+            yield from self._wait_for_more()
 
-    def _more(self) -> Generator[None]:
+    def _wait_for_more(self) -> Generator[None]:
         if self._ended:
             raise _EndedError
         yield
 
-    def _list(self, header: str) -> list[str]:
+    def _parse_list(self, header: str) -> list[str]:
         """What a list names, but for `identity`, which changes nothing."""
         parts = [part.strip().lower() for part in self.headers.get(header, "").split(",")]
         return [part for part in parts if part not in ("", "identity")]

@@ -31,7 +31,7 @@ def is_json(content_type: str) -> bool:
     return media_type == "application/json" or media_type.endswith("+json")
 
 
-def decoded(body: bytes, codings: Sequence[str], extent: Extent) -> tuple[bytes, Extent]:
+def decode_body(body: bytes, codings: Sequence[str], extent: Extent) -> tuple[bytes, Extent]:
     """The first 64 KB of a body without its codings, of which the innermost comes first.
 
     Raises ResultUnreadableError for codings other than gzip and deflate, more than three, and data that are neither.
@@ -42,11 +42,11 @@ def decoded(body: bytes, codings: Sequence[str], extent: Extent) -> tuple[bytes,
         if coding not in ("gzip", "x-gzip", "deflate"):
             raise ResultUnreadableError(f"it is coded as {coding[:40]}; gzip and deflate can be read")
         if body:
-            body, extent = _inflated(body, coding, extent)
+            body, extent = _inflate(body, coding, extent)
     return body, extent
 
 
-def text_of(body: bytes, content_type: str, *, strict: bool) -> str:
+def read_text(body: bytes, content_type: str, *, strict: bool) -> str:
     """A body as text in the character set of its Content-Type: UTF-8 where it names none, or none that is known.
 
     With `strict` the body is JSON: one in UTF-8, UTF-16 or UTF-32 tells by its first characters which, and
@@ -54,7 +54,7 @@ def text_of(body: bytes, content_type: str, *, strict: bool) -> str:
     """
     match = _CHARSET.search(content_type)
     declared = "utf-8" if match is None else match[1]
-    charset = _charset(declared)
+    charset = _find_charset(declared)
     if not strict:
         return body.decode(charset or "utf-8", "replace").removeprefix("\ufeff")
     if charset is None:
@@ -67,7 +67,7 @@ def text_of(body: bytes, content_type: str, *, strict: bool) -> str:
         raise ResultUnreadableError(f"its bytes are not {charset}") from None
 
 
-def _charset(name: str) -> str | None:
+def _find_charset(name: str) -> str | None:
     """Python's name of a character set; None for one that is unknown, or not read."""
     try:
         known = codecs.lookup(name).name
@@ -76,7 +76,7 @@ def _charset(name: str) -> str | None:
     return known if _READABLE.fullmatch(known) else None
 
 
-def _inflated(body: bytes, coding: str, extent: Extent) -> tuple[bytes, Extent]:
+def _inflate(body: bytes, coding: str, extent: Extent) -> tuple[bytes, Extent]:
     rest, result = body, bytearray()
     while True:
         stream = zlib.decompressobj(_window(coding, rest))

@@ -40,7 +40,7 @@ def connect(destination: Destination, deadline: Deadline, tls: ssl.SSLContext | 
     part.
     """
     ends = time.monotonic() + min(CONNECT_SECONDS, deadline.remaining())
-    addresses = _by_turns(destination.addresses)
+    addresses = _interleave(destination.addresses)
     problems: list[str] = []
     for position, address in enumerate(addresses):
         left = ends - time.monotonic()
@@ -48,11 +48,11 @@ def connect(destination: Destination, deadline: Deadline, tls: ssl.SSLContext | 
             break
         part = min(left, max(SHARE_SECONDS, left / (len(addresses) - position)))
         try:
-            return _connected(address, destination, time.monotonic() + part, tls)
+            return _connect_to(address, destination, time.monotonic() + part, tls)
         except TimeoutError:
             problem = f"could not be connected within {part:.1f} s"
         except OSError as error:
-            problem = reason_of(error)
+            problem = describe_error(error)
         problems.append(problem if len(addresses) == 1 else f"{address}: {problem}")
     raise ConnectError("; ".join(problems) or "no time was left to connect")
 
@@ -76,7 +76,7 @@ def exchange(sock: socket.socket, request: bytes, answer: AnswerReader, deadline
             refused, both.unsent = True, both.unsent[:0]
             ends = min(ends, time.monotonic() + REFUSAL_SECONDS)
         elif not both.are_done:
-            _wait(sock, events, left)
+            _wait_for(sock, events, left)
     if answer.status is None:
         raise both.problem if answer.is_over else DeadlineError
 
@@ -98,7 +98,7 @@ class _BothWays:
         """Send as much as fits; returns the event to wait for, or 0."""
         try:
             while self.unsent:
-                sent, event = _tried(lambda: self._sock.send(self.unsent[:_PART_BYTES]), blocked=select.POLLOUT)
+                sent, event = _attempt(lambda: self._sock.send(self.unsent[:_PART_BYTES]), blocked=select.POLLOUT)
                 if sent is None:
                     return event
                 self.unsent = self.unsent[sent:]
@@ -110,7 +110,7 @@ class _BothWays:
         """Read what has arrived; returns the event to wait for, or 0."""
         try:
             while not self._answer.is_over:
-                data, event = _tried(lambda: self._sock.recv(_PART_BYTES), blocked=select.POLLIN)
+                data, event = _attempt(lambda: self._sock.recv(_PART_BYTES), blocked=select.POLLIN)
                 if data is None:
                     return event
                 if data:
@@ -123,7 +123,7 @@ class _BothWays:
         return 0
 
 
-def _tried(action: Callable[[], T], *, blocked: int) -> tuple[T | None, int]:
+def _attempt(action: Callable[[], T], *, blocked: int) -> tuple[T | None, int]:
     """What the action returns, or None and the event to wait for; TLS may have to read in order to send."""
     try:
         return action(), 0
@@ -135,30 +135,30 @@ def _tried(action: Callable[[], T], *, blocked: int) -> tuple[T | None, int]:
         return None, blocked
 
 
-def _wait(sock: socket.socket, events: int, seconds: float) -> None:
+def _wait_for(sock: socket.socket, events: int, seconds: float) -> None:
     poll = select.poll()
     poll.register(sock, events)
     poll.poll(seconds * 1_000)
 
 
-def _by_turns(addresses: Sequence[str]) -> list[str]:
+def _interleave(addresses: Sequence[str]) -> list[str]:
     """IPv6 and IPv4 in turns, each in the order given; the family of the first goes first."""
     first = [address for address in addresses if (":" in address) == (":" in addresses[0])]
     others = [address for address in addresses if address not in first]
     return [address for pair in itertools.zip_longest(first, others) for address in pair if address is not None]
 
 
-def _connected(address: str, destination: Destination, ends: float, tls: ssl.SSLContext | None) -> socket.socket:
+def _connect_to(address: str, destination: Destination, ends: float, tls: ssl.SSLContext | None) -> socket.socket:
     """Raises OSError; TimeoutError at `ends`, by the monotonic clock."""
     sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
-        sock.settimeout(_left(ends))
+        sock.settimeout(_seconds_until(ends))
         sock.connect((address, destination.url.port))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _keep_alive(sock)
         if tls is not None:
             sock = tls.wrap_socket(sock, server_hostname=destination.url.host, do_handshake_on_connect=False)
-            sock.settimeout(_left(ends))
+            sock.settimeout(_seconds_until(ends))
             sock.do_handshake()
     except BaseException:
         sock.close()
@@ -166,7 +166,7 @@ def _connected(address: str, destination: Destination, ends: float, tls: ssl.SSL
     return sock
 
 
-def _left(ends: float) -> float:
+def _seconds_until(ends: float) -> float:
     """Seconds until then; never 0, which would mean not to wait at all."""
     return max(0.001, ends - time.monotonic())
 
@@ -180,7 +180,7 @@ def _keep_alive(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, option, KEEPALIVE_SECONDS)
 
 
-def reason_of(error: OSError) -> str:
+def describe_error(error: OSError) -> str:
     """What went wrong with a connection, in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"

@@ -22,7 +22,7 @@ from functions.adapters.answers import (
 )
 from functions.adapters.deadline import Deadline, DeadlineError, within
 from functions.adapters.http_answer import AnswerReader
-from functions.adapters.http_connection import connect, exchange, reason_of
+from functions.adapters.http_connection import connect, describe_error, exchange
 from functions.adapters.secret_values import SecretError, SecretValues
 from functions.adapters.webhook_signature import WebhookSignature
 from functions.domain.errors import InvalidFieldError
@@ -74,7 +74,7 @@ class HttpTarget:
         except UnresolvedError as error:
             return failed("NETWORK_ERROR", str(error))
         except OSError as error:
-            return failed("NETWORK_ERROR", f"{target.get('url')}: {reason_of(error)}")
+            return failed("NETWORK_ERROR", f"{target.get('url')}: {describe_error(error)}")
 
     def _send(self, invocation: Invocation, target: Mapping[str, object], deadline: Deadline) -> TargetAnswer:
         destination = self._guard.destination(str(target["url"]))
@@ -84,12 +84,12 @@ class HttpTarget:
         own = self._user_headers(target)
         agent = {} if "user-agent" in {name.lower() for name in own} else {"user-agent": USER_AGENT}
         headers = {"Host": destination.url.authority} | agent | own | self._own_headers(invocation, method, body)
-        request = _head(method, destination.url.resource, headers) + body
+        request = _build_head(method, destination.url.resource, headers) + body
         tls = self._tls if destination.url.scheme == "https" else None
         answer = AnswerReader()
         with closing(connect(destination, deadline, tls)) as connection:
             exchange(connection, request, answer, deadline)
-        return self._outcome(answer, hidden=_hidden(own, target))
+        return self._judge(answer, hidden=_find_hidden_values(own, target))
 
     def _own_headers(self, invocation: Invocation, method: str, body: bytes) -> dict[str, str]:
         scheduled_for = datetime.fromtimestamp(invocation.scheduled_for, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -121,12 +121,12 @@ class HttpTarget:
             values[name] = text
         return values
 
-    def _outcome(self, answer: AnswerReader, *, hidden: list[str]) -> TargetAnswer:
+    def _judge(self, answer: AnswerReader, *, hidden: list[str]) -> TargetAnswer:
         if answer.is_success:
-            return _success(answer, hidden)
+            return _describe_success(answer, hidden)
         return failed(
             f"HTTP_{answer.status}",
-            _explained(answer, hidden),
+            _explain(answer, hidden),
             retryable=is_retryable_status(answer.status or 0),
             retry_after=retry_after(answer.headers.get("retry-after"), now=self._clock.now()),
         )
@@ -136,39 +136,39 @@ class HttpTarget:
         return self._given_tls or ssl.create_default_context()
 
 
-def _head(method: str, resource: str, headers: Mapping[str, str]) -> bytes:
+def _build_head(method: str, resource: str, headers: Mapping[str, str]) -> bytes:
     lines = [f"{method} {resource} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     if not all(_HEADER_LINE.fullmatch(line) for line in lines):
         raise InvalidFieldError("target", "target has a method, an address or a header that cannot be sent.")
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _success(answer: AnswerReader, hidden: list[str]) -> TargetAnswer:
+def _describe_success(answer: AnswerReader, hidden: list[str]) -> TargetAnswer:
     """What is kept of a success. One whose result cannot be kept stays one: the work is done, and a stranger's API
     cannot be told to answer otherwise (docs/decisions/0049-results-are-kept-whole-or-refused.md)."""
     declared, text = http_body.is_json(answer.content_type), ""
     try:
-        text, extent = _text(answer, hidden)
+        text, extent = _read_text(answer, hidden)
         return completed(kept_result(text, declared=declared, extent=extent))
     except ResultTooLargeError as error:
         advice = "nothing of it was. Have the target answer less, or where it put the rest."
         return completed_without_result(error.code, f"{error} as a result: {advice}")
     except ResultError as error:
-        quoted = f": {_quoted(text)}" if isinstance(error, NotJsonError) else ""
-        return completed_without_result(error.code, _line(f"the answer cannot be read: {error}{quoted}"))
+        quoted = f": {_quote(text)}" if isinstance(error, NotJsonError) else ""
+        return completed_without_result(error.code, _make_printable(f"the answer cannot be read: {error}{quoted}"))
 
 
-def _text(answer: AnswerReader, hidden: list[str]) -> tuple[str, Extent]:
+def _read_text(answer: AnswerReader, hidden: list[str]) -> tuple[str, Extent]:
     """The body, with what nobody may see masked; raises ResultUnreadableError."""
-    body, extent = http_body.decoded(bytes(answer.body), answer.codings, answer.extent)
+    body, extent = http_body.decode_body(bytes(answer.body), answer.codings, answer.extent)
     strict = extent is Extent.WHOLE and http_body.is_json(answer.content_type)
-    text = http_body.text_of(body, answer.content_type, strict=strict)
+    text = http_body.read_text(body, answer.content_type, strict=strict)
     for secret in hidden:
         text = text.replace(secret, MASK)
     return text, extent
 
 
-def _hidden(headers: Mapping[str, str], target: Mapping[str, object]) -> list[str]:
+def _find_hidden_values(headers: Mapping[str, str], target: Mapping[str, object]) -> list[str]:
     """Values a target may echo and nobody may see: secrets and sensitive headers, with and without their scheme."""
     written = target.get("headers")
     secrets = (
@@ -181,22 +181,22 @@ def _hidden(headers: Mapping[str, str], target: Mapping[str, object]) -> list[st
     return sorted(parts, key=len, reverse=True)
 
 
-def _explained(answer: AnswerReader, hidden: list[str]) -> str:
+def _explain(answer: AnswerReader, hidden: list[str]) -> str:
     message = f"HTTP {answer.status} {answer.reason}".strip()
     location = answer.headers.get("location")
     if 300 <= (answer.status or 0) < 400 and location is not None:
-        return _line(f"{message}: redirects are not followed (to {shown_value(location)})")
+        return _make_printable(f"{message}: redirects are not followed (to {shown_value(location)})")
     try:
-        quoted = _quoted(_text(answer, hidden)[0])
+        quoted = _quote(_read_text(answer, hidden)[0])
     except ResultError:
         quoted = ""
-    return _line(f"{message}: {quoted}" if quoted else message)
+    return _make_printable(f"{message}: {quoted}" if quoted else message)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return " ".join(text[: 4 * QUOTED_CHARACTERS].split())[:QUOTED_CHARACTERS]
 
 
-def _line(message: str) -> str:
+def _make_printable(message: str) -> str:
     """One line of printable characters: a message ends up in logs and terminals."""
     return "".join(letter if letter.isprintable() else "�" for letter in message)

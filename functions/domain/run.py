@@ -164,6 +164,6 @@ class LastRun:
     """What was decided at its gate."""
 
     @property
-    def unkept_result(self) -> str | None:
+    def missing_result_code(self) -> str | None:
         """Error code of a success whose result was not kept: too large, or unreadable. It is never taken for null."""
         return self.error_code if self.outcome is Outcome.COMPLETED and self.error_code in NOT_KEPT else None

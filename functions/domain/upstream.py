@@ -141,8 +141,8 @@ def unmet(dependency: Dependency, end: LastRun, holds: Callable[[str], bool]) ->
         return _UNMET[end.outcome]
     if dependency.when is None:
         return None
-    if end.unkept_result is not None:
-        return RESULT_NOT_KEPT[end.unkept_result]
+    if end.missing_result_code is not None:
+        return RESULT_NOT_KEPT[end.missing_result_code]
     return None if holds(dependency.when) else CONDITION_FALSE
 
 

@@ -187,8 +187,8 @@ def result_of(engine: Engine, job_id: str, end: LastRun) -> str | None:
 
     Raises ResultNotKeptError for one that is never taken for null.
     """
-    if end.unkept_result is not None:
-        raise ResultNotKeptError(job_id, end.unkept_result)
+    if end.missing_result_code is not None:
+        raise ResultNotKeptError(job_id, end.missing_result_code)
     if end.ended_by is not None:
         return end.result
     try:

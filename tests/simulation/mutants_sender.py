@@ -64,8 +64,8 @@ SENDER_MUTANTS: list[Mutant] = [
         "what stands behind a chunk is not looked at",
         (
             READER,
-            "            if (yield from self._line()):\n",
-            "            if not (yield from self._line()) and size < 0:\n",
+            "            if (yield from self._read_line()):\n",
+            "            if not (yield from self._read_line()) and size < 0:\n",
         ),
         by="tests/unit/test_odd_answers.py",
     ),

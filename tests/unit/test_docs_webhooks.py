@@ -41,17 +41,17 @@ Post = Callable[[Mapping[str, str], bytes], tuple[int, bytes]]
 """Sends headers and a body to a receiver; gives the status and the body of its answer."""
 
 
-def example(title: str, language: str) -> str:
+def read_example(title: str, language: str) -> str:
     found = re.search(rf"```{language}\n(.*?)```", section(PAGE, title), re.DOTALL)
     assert found, f"{PAGE} has no {language} under {title!r}"
     return found[1]
 
 
-def key() -> str:
+def make_key() -> str:
     return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
 
 
-OLD, NEW = key(), key()
+OLD, NEW = make_key(), make_key()
 
 
 @pytest.fixture
@@ -60,10 +60,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, st
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("GNOMON_WEBHOOK_SECRET", NEW)
-    (tmp_path / "once.py").write_text(example("Do the work once", "python"))
+    (tmp_path / "once.py").write_text(read_example("Do the work once", "python"))
 
     def load(title: str, name: str) -> Any:
-        (tmp_path / f"{name}.py").write_text(example(title, "python"))
+        (tmp_path / f"{name}.py").write_text(read_example(title, "python"))
         for one in ("once", name):
             monkeypatch.delitem(sys.modules, one, raising=False)
         importlib.invalidate_caches()
@@ -98,7 +98,7 @@ def flask(module: Callable[[str, str], Any]) -> Post:
 @pytest.fixture
 def express(tmp_path: Path) -> Iterator[Post]:
     """The example in Node, with the packages that `make setup` has installed."""
-    (tmp_path / "receiver.mjs").write_text(example("Express", "js"))
+    (tmp_path / "receiver.mjs").write_text(read_example("Express", "js"))
     (tmp_path / "node_modules").symlink_to(toolchain.CDK / "node_modules")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -150,12 +150,12 @@ class Clock:
         raise AssertionError(seconds)
 
 
-def stored(current: str, previous: str | None = None) -> Secrets:
+def make_secrets(current: str, previous: str | None = None) -> Secrets:
     keys = {"current": current, "previous": previous, "rotatedAt": time.time() - 60}
     return Secrets(webhook=json.dumps(keys))
 
 
-def sent(
+def make_call(
     payload: str = ORDERS,
     *,
     attempt: int = 1,
@@ -165,7 +165,7 @@ def sent(
 ) -> tuple[dict[str, str], bytes]:
     """Headers and body of a call as the sender makes it."""
     with receiving(lambda exchange: exchange.answer(204)) as receiver:
-        target = sender(secrets=secret or stored(NEW))
+        target = sender(secrets=secret or make_secrets(NEW))
         target._signature._clock = Clock(age)
         target.call(invocation(payload, attempt=attempt, callback_token=token), {"url": receiver.url})
     (request,) = receiver.requests
@@ -174,11 +174,11 @@ def sent(
 
 
 def test_a_genuine_call_does_the_work_and_a_repeated_one_does_not(post: Post) -> None:
-    first = post(*sent())
+    first = post(*make_call())
     assert first[0] == 200
     assert json.loads(first[1]) == {"rows": 3}
     # By its answer one sees that the work was not done for this payload.
-    assert post(*sent('{"orders": []}', attempt=2)) == first
+    assert post(*make_call('{"orders": []}', attempt=2)) == first
 
 
 @pytest.mark.parametrize(
@@ -196,19 +196,19 @@ def test_a_genuine_call_does_the_work_and_a_repeated_one_does_not(post: Post) ->
     ],
 )
 def test_a_forged_call_is_refused(post: Post, forge: Callable[[Any, bytes], Any]) -> None:
-    headers, body = forge(*sent())
+    headers, body = forge(*make_call())
     headers.pop("content-length", None)
     assert post(headers, body)[0] == 401
 
 
 def test_a_call_by_another_key_or_a_recorded_one_is_refused(post: Post) -> None:
-    assert post(*sent(secret=stored(OLD)))[0] == 401
-    assert post(*sent(age=400))[0] == 401
+    assert post(*make_call(secret=make_secrets(OLD)))[0] == 401
+    assert post(*make_call(age=400))[0] == 401
 
 
 @pytest.mark.parametrize(("current", "previous"), [(NEW, OLD), (OLD, NEW)], ids=["new key", "old key"])
 def test_while_the_key_is_changed_receivers_with_either_accept(post: Post, current: str, previous: str) -> None:
-    headers, body = sent(secret=stored(current, previous))
+    headers, body = make_call(secret=make_secrets(current, previous))
     assert len(headers["webhook-signature"].split(" ")) == 2
     assert post(headers, body)[0] == 200
 
@@ -229,8 +229,8 @@ def test_work_that_fails_is_done_by_the_next_attempt(
 
     monkeypatch.setattr(receiver, "make_report", make_report)
     with contextlib.suppress(ConnectionError):  # what the server would make a 500 of
-        assert post(*sent())[0] == 500
-    assert post(*sent(attempt=2)) == post(*sent(attempt=3))
+        assert post(*make_call())[0] == 500
+    assert post(*make_call(attempt=2)) == post(*make_call(attempt=3))
     assert len(calls) == 2
 
 
@@ -255,7 +255,7 @@ def test_an_outcome_is_reported_by_what_the_call_said(
     module: Callable[[str, str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = module("Work that takes longer", "reporting").report
-    headers, _ = sent(attempt=2, token="t0ken")
+    headers, _ = make_call(attempt=2, token="t0ken")
     with receiving(lambda exchange: exchange.answer(200)) as api:
         monkeypatch.setenv("GNOMON_URL", f"http://127.0.0.1:{api.port}")
         monkeypatch.setenv("GNOMON_TOKEN", "access")
@@ -267,7 +267,7 @@ def test_an_outcome_is_reported_by_what_the_call_said(
 
 
 def test_the_headers_are_those_that_arrive() -> None:
-    headers, _ = sent(token="t0ken")
+    headers, _ = make_call(token="t0ken")
     written = [CODE.findall(row[0])[0].lower() for row in rows(section(PAGE, "What arrives"))]
     assert sorted(written) == sorted(name for name in headers if name.startswith(("webhook-", "gnomon-")))
     signed = [CODE.findall(row[0])[0] for row in rows(section(PAGE, "What arrives")) if row[2].strip() == "yes"]

@@ -15,25 +15,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.adapters.http_answer import RESPONSE_BYTES
-from functions.adapters.http_body import decoded, is_json, text_of
+from functions.adapters.http_body import decode_body, is_json, read_text
 from functions.domain.result import Extent, ResultUnreadableError, kept_result
 
 
-def raw_deflate(data: bytes) -> bytes:
+def deflate_raw(data: bytes) -> bytes:
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     return packer.compress(data) + packer.flush()
 
 
-def in_parts(data: bytes) -> bytes:
+def compress_in_parts(data: bytes) -> bytes:
     """Several members, as `gzip` makes of files that are appended to each other."""
     return b"".join(gzip.compress(data[at : at + 50]) for at in range(0, len(data), 50)) or gzip.compress(b"")
 
 
 CODERS: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("gzip", gzip.compress),
-    ("x-gzip", in_parts),
+    ("x-gzip", compress_in_parts),
     ("deflate", zlib.compress),
-    ("deflate", raw_deflate),
+    ("deflate", deflate_raw),
 ]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -50,7 +50,7 @@ def test_what_was_coded_comes_back(data: bytes, coders: list[tuple[str, Callable
     body = data
     for _, code in coders:
         body = code(body)
-    assert decoded(body, [name for name, _ in coders], Extent.WHOLE) == (data, Extent.WHOLE)
+    assert decode_body(body, [name for name, _ in coders], Extent.WHOLE) == (data, Extent.WHOLE)
 
 
 @given(st.binary(min_size=1, max_size=500), st.sampled_from(CODERS), st.data())
@@ -61,7 +61,7 @@ def test_a_coded_body_that_is_cut_is_its_beginning_and_known_to_be_cut(
     body = (gzip.compress if name == "x-gzip" else code)(data)
     body = body[: drawn.draw(st.integers(1, len(body) - 1))]
     with contextlib.suppress(ResultUnreadableError):
-        beginning, extent = decoded(body, [name], Extent.WHOLE)
+        beginning, extent = decode_body(body, [name], Extent.WHOLE)
         assert extent is Extent.CUT
         assert data.startswith(beginning)
 
@@ -69,14 +69,14 @@ def test_a_coded_body_that_is_cut_is_its_beginning_and_known_to_be_cut(
 @given(st.binary(max_size=300), st.lists(st.sampled_from(["gzip", "deflate"]), min_size=1, max_size=3))
 def test_what_was_never_coded_is_unreadable_or_nothing(data: bytes, codings: list[str]) -> None:
     with contextlib.suppress(ResultUnreadableError):
-        body, _ = decoded(data, codings, Extent.WHOLE)
+        body, _ = decode_body(data, codings, Extent.WHOLE)
         assert len(body) <= RESPONSE_BYTES
 
 
 @pytest.mark.parametrize("codings", [["br"], ["zstd", "gzip"], ["gzip", "gzip", "gzip", "gzip"], ["gzip", "compress"]])
 def test_other_codings_are_unreadable(codings: list[str]) -> None:
     with pytest.raises(ResultUnreadableError, match=r"gzip and deflate can be read|4 times over"):
-        decoded(gzip.compress(b"{}"), codings, Extent.WHOLE)
+        decode_body(gzip.compress(b"{}"), codings, Extent.WHOLE)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
@@ -88,7 +88,7 @@ def test_a_bomb_takes_little_memory_and_time(layers: int) -> None:
     body = body[:RESPONSE_BYTES]
     tracemalloc.start()
     started = time.process_time()
-    unpacked, extent = decoded(body, ["gzip"] * layers, Extent.WHOLE)
+    unpacked, extent = decode_body(body, ["gzip"] * layers, Extent.WHOLE)
     elapsed = time.process_time() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -101,7 +101,7 @@ def test_a_bomb_takes_little_memory_and_time(layers: int) -> None:
 def test_very_many_empty_parts_take_little_time() -> None:
     body = (gzip.compress(b"") * 4_000)[:RESPONSE_BYTES]
     started = time.process_time()
-    assert decoded(body, ["gzip"], Extent.LONGER) == (b"", Extent.LONGER)
+    assert decode_body(body, ["gzip"], Extent.LONGER) == (b"", Extent.LONGER)
     assert time.process_time() - started < 1
 
 
@@ -109,7 +109,7 @@ def test_very_many_empty_parts_take_little_time() -> None:
 def test_json_in_any_form_of_unicode_is_read_as_what_it_is(value: object, encoding: str, charset: str) -> None:
     text = json.dumps(value, ensure_ascii=False)
     body = text.encode(encoding)
-    read = kept_result(text_of(body, f"application/json{charset}", strict=True), declared=True)
+    read = kept_result(read_text(body, f"application/json{charset}", strict=True), declared=True)
     assert read == kept_result(text, declared=True)
 
 
@@ -119,15 +119,15 @@ def test_json_in_any_form_of_unicode_is_read_as_what_it_is(value: object, encodi
 def test_json_in_other_character_sets_is_what_was_written_or_refused(text: str, charset: str) -> None:
     body = json.dumps([text], ensure_ascii=False).encode(charset, "ignore")
     written = body.decode(charset)
-    assert text_of(body, f"application/json; charset={charset}", strict=True) == written
+    assert read_text(body, f"application/json; charset={charset}", strict=True) == written
 
 
 @given(st.binary(max_size=200), st.text(max_size=60))
 def test_no_body_and_no_declaration_is_an_unforeseen_error(body: bytes, content_type: str) -> None:
     declared = f"application/json; charset={content_type}"
-    assert isinstance(text_of(body, declared, strict=False), str)
+    assert isinstance(read_text(body, declared, strict=False), str)
     with contextlib.suppress(ResultUnreadableError):
-        text_of(body, declared, strict=True)
+        read_text(body, declared, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_no_body_and_no_declaration_is_an_unforeseen_error(body: bytes, content_
 )
 def test_what_is_no_character_set_is_not_used(charset: str) -> None:
     content_type = f"text/plain; charset={charset}"
-    assert text_of("Mü".encode(), content_type, strict=False) == "Mü"
+    assert read_text("Mü".encode(), content_type, strict=False) == "Mü"
     with pytest.raises(ResultUnreadableError, match=f"character set {charset} is unknown"):
-        text_of(b"{}", content_type, strict=True)
+        read_text(b"{}", content_type, strict=True)
 
 
 @pytest.mark.parametrize(

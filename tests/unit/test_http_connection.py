@@ -56,7 +56,7 @@ class Network:
     def monotonic(self) -> float:
         return self.now
 
-    def connected(self, address: str, _destination: Destination, ends: float, _tls: object) -> str:
+    def connect_to(self, address: str, _destination: Destination, ends: float, _tls: object) -> str:
         given = ends - self.now
         self.tried.append((address, given))
         seconds = self._answers.get(address)
@@ -69,14 +69,14 @@ class Network:
         return address
 
 
-def connected(network: Network, addresses: list[str], seconds: float = 60) -> str | None:
+def connect_by(network: Network, addresses: list[str], seconds: float = 60) -> str | None:
     """The address that is connected to; None where none is."""
     destination = Destination(url=parse_url("https://hooks.test/"), addresses=tuple(addresses))
     deadline = Deadline(0)
     deadline._ends = network.now + seconds
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "monotonic", network.monotonic)
-        patch.setattr(http_connection, "_connected", network.connected)
+        patch.setattr(http_connection, "_connect_to", network.connect_to)
         with contextlib.suppress(ConnectError):
             return str(connect(destination, deadline, None))
     return None
@@ -87,14 +87,14 @@ def test_one_address_that_accepts_is_found_wherever_it_stands(addresses: list[st
     """The others drop packets: what is left for it is at least the shortest share."""
     good = data.draw(st.sampled_from(addresses))
     network = Network({good: SHARE_SECONDS - 0.01})
-    assert connected(network, addresses) == good
+    assert connect_by(network, addresses) == good
     assert network.now - 1_000 <= http_connection.CONNECT_SECONDS
 
 
 @given(ADDRESSES, st.floats(0.6, 60))
 def test_shares_are_fair_and_end_with_the_time(addresses: list[str], seconds: float) -> None:
     network = Network()
-    assert connected(network, addresses, seconds) is None
+    assert connect_by(network, addresses, seconds) is None
     budget = min(http_connection.CONNECT_SECONDS, seconds)
     assert sum(given for _, given in network.tried) == pytest.approx(budget)
     fair = max(SHARE_SECONDS, budget / len(addresses))
@@ -104,7 +104,7 @@ def test_shares_are_fair_and_end_with_the_time(addresses: list[str], seconds: fl
 @given(ADDRESSES)
 def test_families_take_turns_in_the_order_given(addresses: list[str]) -> None:
     network = Network(dict.fromkeys(addresses, -0.0001))
-    assert connected(network, addresses) is None
+    assert connect_by(network, addresses) is None
     tried = [address for address, _ in network.tried]
     assert tried[0] == addresses[0]
     for six in (True, False):
@@ -115,7 +115,7 @@ def test_families_take_turns_in_the_order_given(addresses: list[str]) -> None:
 
 def test_an_address_that_fails_at_once_leaves_its_time_to_the_others() -> None:
     network = Network({"192.0.2.1": -0.001, "192.0.2.2": 4.9})
-    assert connected(network, ["192.0.2.1", "192.0.2.2"]) == "192.0.2.2"
+    assert connect_by(network, ["192.0.2.1", "192.0.2.2"]) == "192.0.2.2"
 
 
 def test_a_real_address_that_drops_packets_costs_its_share() -> None:
@@ -151,14 +151,14 @@ def test_why_each_address_failed_is_told() -> None:
 
 
 def test_a_system_without_ipv6_uses_the_other_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    connected_ = http_connection._connected
+    connect_to = http_connection._connect_to
 
     def no_ipv6(address: str, *arguments: object) -> object:
         if ":" in address:
             raise OSError(97, "Address family not supported by protocol")
-        return connected_(address, *arguments)  # type: ignore[arg-type]
+        return connect_to(address, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(http_connection, "_connected", no_ipv6)
+    monkeypatch.setattr(http_connection, "_connect_to", no_ipv6)
     with odd_server(read_request, OK) as server:
         target = {"url": f"http://hooks.test:{server.port}/"}
         assert sender(guard=Addresses("::1", "127.0.0.1")).call(invocation(), target).result == "{}"

@@ -240,7 +240,7 @@ class TestResults:
         assert strict(job_text(job))["lastRun"]["errorCode"] == code
         assert (shown["error"] or {}).get("code") == code
         end = read_end(end_item(JOB_ID, 1, last, retention_days=1) | {"res": text(written)})
-        assert end.unkept_result == code
+        assert end.missing_result_code == code
 
     @pytest.mark.parametrize("damage", ["result", "row"])
     @pytest.mark.parametrize("when", ["rows > `0`", "@ == `null`", "`true`"])
