@@ -21,7 +21,7 @@ ROTATION_SECONDS = 24 * 3_600
 class WebhookSignature:
     """Signs with the stage's secret, JSON in Secrets Manager: `{"current", "previous"?, "rotatedAt"?}`.
 
-    The secrets are base64 text without the prefix `whsec_`; `rotatedAt` is epoch seconds.
+    The secrets are base64 text, with or without the prefix `whsec_` and padding; `rotatedAt` is epoch seconds.
     """
 
     def __init__(self, secrets: SecretValues, *, secret_arn: str, clock: Clock) -> None:
@@ -30,7 +30,9 @@ class WebhookSignature:
         self._clock = clock
 
     def headers(self, message_id: str, body: bytes) -> dict[str, str]:
-        """The three `webhook-…` headers of a message.
+        """The three `webhook-…` headers of a message, signed now.
+
+        `message_id` has no full stop, and is the same in every attempt: receivers know by it what they have done.
 
         Raises SecretError, always retryable: the secret is the stage's, and no fault of the job.
         """
@@ -59,8 +61,9 @@ class WebhookSignature:
 
 
 def _key(text: str) -> bytes:
+    encoded = text.removeprefix("whsec_")
     try:
-        key = base64.b64decode(text.removeprefix("whsec_"), validate=True)
+        key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
     except binascii.Error as error:
         raise ValueError from error
     if not key:

@@ -60,6 +60,13 @@ def test_receivers_verify_it(body: bytes) -> None:
     Webhook(f"whsec_{NEW}").verify(body, signature({"current": NEW}).headers("msg-1", body), json_parse=False)
 
 
+@pytest.mark.parametrize("form", [NEW, f"whsec_{NEW}", NEW.rstrip("="), f"whsec_{NEW.rstrip('=')}"])
+def test_a_key_has_every_form_that_the_library_takes(form: str) -> None:
+    headers = signature({"current": form}).headers("msg-1", b"{}")
+    Webhook(form).verify(b"{}", headers)
+    Webhook(f"whsec_{NEW}").verify(b"{}", headers)
+
+
 @pytest.mark.parametrize(("age", "valid"), [(0, True), (24 * 3_600 - 60, True), (24 * 3_600 + 60, False)])
 def test_the_secret_before_signs_too_for_a_day(age: float, valid: bool) -> None:
     stored = {"current": NEW, "previous": OLD, "rotatedAt": time.time() - age}
