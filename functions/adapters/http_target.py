@@ -148,7 +148,7 @@ def _describe_success(answer: AnswerReader, hidden: list[str]) -> TargetAnswer:
     cannot be told to answer otherwise (docs/decisions/0049-results-are-kept-whole-or-refused.md)."""
     declared, text = http_body.is_json(answer.content_type), ""
     try:
-        text, extent = _read_text(answer, hidden)
+        text, extent = _read_text(answer, hidden, strict=declared)
         return completed(kept_result(text, declared=declared, extent=extent))
     except ResultTooLargeError as error:
         advice = "nothing of it was. Have the target answer less, or where it put the rest."
@@ -158,11 +158,10 @@ def _describe_success(answer: AnswerReader, hidden: list[str]) -> TargetAnswer:
         return completed_without_result(error.code, _make_printable(f"the answer cannot be read: {error}{quoted}"))
 
 
-def _read_text(answer: AnswerReader, hidden: list[str]) -> tuple[str, Extent]:
+def _read_text(answer: AnswerReader, hidden: list[str], *, strict: bool) -> tuple[str, Extent]:
     """The body, with what nobody may see masked; raises ResultUnreadableError."""
     body, extent = http_body.decode_body(bytes(answer.body), answer.codings, answer.extent)
-    strict = extent is Extent.WHOLE and http_body.is_json(answer.content_type)
-    text = http_body.read_text(body, answer.content_type, strict=strict)
+    text = http_body.read_text(body, answer.content_type, strict=strict and extent is Extent.WHOLE)
     for secret in hidden:
         text = text.replace(secret, MASK)
     return text, extent
@@ -187,7 +186,7 @@ def _explain(answer: AnswerReader, hidden: list[str]) -> str:
     if 300 <= (answer.status or 0) < 400 and location is not None:
         return _make_printable(f"{message}: redirects are not followed (to {shown_value(location)})")
     try:
-        quoted = _quote(_read_text(answer, hidden)[0])
+        quoted = _quote(_read_text(answer, hidden, strict=False)[0])
     except ResultError:
         quoted = ""
     return _make_printable(f"{message}: {quoted}" if quoted else message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import gzip
 import json
 import socket
 import ssl
@@ -148,6 +149,39 @@ def test_a_failure_is_named_by_its_status(status: int, retryable: bool) -> None:
     assert (answer.status, code(answer), answer.retryable) == (ExecutionStatus.FAILED, f"HTTP_{status}", retryable)
     assert message(answer).isprintable()
     assert "try later" in message(answer)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        ("Bestellung Müller gibt es nicht".encode(), {}),
+        ("Bestellung Müller gibt es nicht".encode("latin-1"), {"Content_Type": "text/plain; charset=latin1"}),
+        ("Bestellung Müller gibt es nicht".encode("utf-16"), {"Content_Type": "application/json; charset=utf-16"}),
+        (gzip.compress("Bestellung Müller gibt es nicht".encode()), {"Content_Encoding": "gzip"}),
+    ],
+)
+def test_a_refusal_is_quoted_as_it_can_be_read(body: bytes, headers: dict[str, str]) -> None:
+    with receiving(lambda exchange: exchange.answer(422, body, **headers)) as receiver:
+        assert "Bestellung Müller gibt es nicht" in message(call(receiver.url))
+
+
+@pytest.mark.parametrize("headers", [{"Content_Encoding": "br"}, {"Content_Encoding": "gzip"}])
+def test_a_refusal_that_cannot_be_read_is_not_quoted(headers: dict[str, str]) -> None:
+    with receiving(lambda exchange: exchange.answer(503, b"abc", Retry_After="6", **headers)) as receiver:
+        answer = call(receiver.url)
+    assert (message(answer), answer.retry_after) == ("HTTP 503 Service Unavailable", 6)
+
+
+def test_a_secret_is_masked_in_what_is_decoded_too() -> None:
+    secrets = Secrets(hook="Bearer tok-12345678")
+    echo = gzip.compress('{"got": "Bearer tok-12345678"}'.encode("utf-16"))
+    headers = {"Content_Type": "application/json; charset=utf-16", "Content_Encoding": "gzip"}
+    for status in (200, 403):
+        with receiving(lambda exchange, status=status: exchange.answer(status, echo, **headers)) as receiver:
+            answer = call(receiver.url, secrets=secrets, headers={"Authorization": {"secretArn": "hook"}})
+        shown = answer.result or message(answer)
+        assert "***" in shown
+        assert "12345678" not in shown
 
 
 @pytest.mark.case(29)
