@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from functions.adapters import http_answer
-from functions.adapters.http_answer import LINES_BYTES, RESPONSE_BYTES, AnswerReader, NotHttpError
+from functions.adapters.http_answer import LINE_BYTES, LINES_BYTES, RESPONSE_BYTES, AnswerReader, NotHttpError
 from functions.domain.result import Extent
 
 
@@ -193,6 +193,7 @@ def test_reading_ends_and_takes_little_memory(endless: tuple[bytes, bytes], monk
     tracemalloc.stop()
     assert reader.extent is not Extent.WHOLE
     assert len(reader.body) <= RESPONSE_BYTES
+    assert all(len(value) <= 2 * LINE_BYTES for value in reader.headers.values())
     assert peak < 500_000
 
 
