@@ -150,6 +150,12 @@ def test_a_length_that_makes_no_sense_is_none(length: bytes, body: bytes, extent
     assert (bytes(reader.body), reader.extent) == (body, extent)
 
 
+@pytest.mark.parametrize("chunks", [b"2\r\nabc\r\n0\r\n\r\n", b"2\r\nabx\r\n0\r\n\r\n", b"2\r\nab0\r\n\r\n"])
+def test_a_chunk_of_another_length_ends_the_reading(chunks: bytes) -> None:
+    reader = read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
+    assert (reader.status, bytes(reader.body), reader.extent) == (200, b"ab", Extent.CUT)
+
+
 @pytest.mark.parametrize(
     ("headers", "codings"),
     [
