@@ -67,7 +67,7 @@ SENDER_MUTANTS: list[Mutant] = [
             "            if (yield from self._read_line()):\n",
             "            if not (yield from self._read_line()) and size < 0:\n",
         ),
-        by="tests/unit/test_odd_answers.py",
+        by=ANSWER,
     ),
     m(
         "a bomb goes off",
