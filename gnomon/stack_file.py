@@ -141,7 +141,7 @@ def _of_environment(environment: Mapping[str, str]) -> str | Credentials | None:
         given = {"GNOMON_CLIENT_ID": client_id, "GNOMON_CLIENT_SECRET": secret, "GNOMON_TOKEN_URL": token_url}
         missing = " and ".join(name for name, value in given.items() if not value)
         raise UsageError(
-            f"Of the client credentials {missing} is missing.",
+            f"The client credentials lack {missing}.",
             advice="Set GNOMON_CLIENT_ID, GNOMON_CLIENT_SECRET and GNOMON_TOKEN_URL, or none of them.",
         )
     return environment.get("GNOMON_TOKEN")

@@ -11,6 +11,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "UserClientId": "Client id of people (password and SRP sign-in)",
     "MachineClientId": "Client id of the first machine in the stage's list, - where it names none",
     "MachineClientIds": "Client ids of machines (client credentials) by their name in the stage, as JSON",
+    "TokenUrl": "Where machines exchange their client credentials for tokens",
     "JobsTable": "Table of jobs",
     "ExecutionsTable": "Table of executions",
     "IdempotencyTable": "Table of idempotency keys",

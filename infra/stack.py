@@ -219,6 +219,7 @@ class GnomonStack(Stack):
             "MachineClientIds": self.to_json_string(
                 {name: client.user_pool_client_id for name, client in self.identity.machine_clients.items()}
             ),
+            "TokenUrl": f"{self.identity.domain.base_url()}/oauth2/token",
             "JobsTable": storage.jobs.table_name,
             "ExecutionsTable": storage.executions.table_name,
             "IdempotencyTable": storage.idempotency.table_name,

@@ -42,7 +42,15 @@ BESIDE = (
 
 Of these, what measures seconds (`on_time`) waits until the machine is quiet.
 """
-PATIENT = ("test_access", "test_hostile_requests", "test_service", "test_graphs", "test_workflows", "test_contract")
+PATIENT = (
+    "test_access",
+    "test_machines",
+    "test_hostile_requests",
+    "test_service",
+    "test_graphs",
+    "test_workflows",
+    "test_contract",
+)
 """They run one by one, but measure nothing: a busy machine is good enough."""
 _places = itertools.count()
 

@@ -44,6 +44,16 @@ class People:
         """Client id of a machine in the stage's list."""
         return str(json.loads(self._stack.outputs["MachineClientIds"])[name])
 
+    def credentials(self, name: str = "scheduler") -> dict[str, str]:
+        """Those of a machine in the stage's list, as the environment names them."""
+        client_id = self.machine_id(name)
+        client = self._cognito.describe_user_pool_client(UserPoolId=self._pool, ClientId=client_id)["UserPoolClient"]
+        return {
+            "GNOMON_CLIENT_ID": client_id,
+            "GNOMON_CLIENT_SECRET": client["ClientSecret"],
+            "GNOMON_TOKEN_URL": f"{self._stack.endpoint}/oauth2/token",
+        }
+
     def machine(self, name: str, *scopes: str) -> str:
         """Access token of a machine in the stage's list, by client credentials; its own scopes where none is named."""
         answer = self.ask_for_token(name, *scopes)
@@ -52,11 +62,10 @@ class People:
 
     def ask_for_token(self, name: str, *scopes: str) -> httpx.Response:
         """The token endpoint's answer to a machine in the stage's list."""
-        client_id = self.machine_id(name)
-        client = self._cognito.describe_user_pool_client(UserPoolId=self._pool, ClientId=client_id)["UserPoolClient"]
+        client_id, secret, token_url = self.credentials(name).values()
         return httpx.post(
-            f"{self._stack.endpoint}/oauth2/token",
+            token_url,
             data={"grant_type": "client_credentials"} | ({"scope": " ".join(scopes)} if scopes else {}),
-            auth=(client_id, client["ClientSecret"]),
+            auth=(client_id, secret),
             trust_env=False,
         )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gnomon.errors import UsageError
-from gnomon.stack_file import Connection, Role, connect
+from gnomon.stack_file import Connection, Credentials, Role, connect
+from gnomon.tokens import ClientCredentials
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,3 +89,63 @@ def test_what_is_missing_is_told_with_the_way_out(tmp_path: Path) -> None:
     write_stack(tmp_path / ".local" / "stack.json", tokens={"admin": "a"})
     with pytest.raises(UsageError, match="no token for role viewer"):
         connection(tmp_path, role=Role.VIEWER)
+
+
+MACHINE = {
+    "GNOMON_CLIENT_ID": "id",
+    "GNOMON_CLIENT_SECRET": "s3cret",
+    "GNOMON_TOKEN_URL": "https://login.example.com/oauth2/token",
+}
+ADDRESS = {"GNOMON_API_URL": "https://api.example.com"}
+
+
+def test_client_credentials_of_the_environment_are_taken_before_its_token(tmp_path: Path) -> None:
+    """They can be renewed; a token that a shell still has cannot."""
+    found = connection(tmp_path, environment={**ADDRESS, **MACHINE, "GNOMON_TOKEN": "old"})
+    wanted = Credentials(
+        client_id="id", client_secret="s3cret", token_url="https://login.example.com/oauth2/token", scope=None
+    )
+    assert found == Connection(api_url="https://api.example.com", token=wanted)
+    assert isinstance(found.tokens(lambda: found), ClientCredentials)
+    assert "s3cret" not in repr(found)
+    scoped = connection(tmp_path, environment={**ADDRESS, **MACHINE, "GNOMON_SCOPE": "gnomon/read gnomon/write"})
+    assert scoped.token.scope == "gnomon/read gnomon/write"  # type: ignore[union-attr]  # it has credentials
+
+
+def test_a_token_flag_is_taken_before_all_that_the_environment_has(tmp_path: Path) -> None:
+    assert connection(tmp_path, token="mine", environment={**ADDRESS, **MACHINE}).token == "mine"
+
+
+def test_client_credentials_replace_the_token_of_a_stack_file(tmp_path: Path) -> None:
+    write_stack(tmp_path / ".local" / "stack.json")
+    found = connection(tmp_path, environment=MACHINE)
+    assert found.api_url == LOCAL
+    assert isinstance(found.token, Credentials)
+
+
+def test_client_credentials_go_to_no_stack_but_that_of_the_environment(tmp_path: Path) -> None:
+    """As GNOMON_TOKEN: beside GNOMON_API_URL they are that stack's."""
+    file = write_stack(tmp_path / "other.json")
+    assert connection(tmp_path, stack_file=file, environment={**ADDRESS, **MACHINE}).token == "s"
+
+
+@pytest.mark.parametrize("missing", MACHINE)
+@pytest.mark.parametrize("value", [None, ""])
+def test_half_of_the_client_credentials_is_an_error_that_names_the_rest(
+    tmp_path: Path, missing: str, value: str | None
+) -> None:
+    environment = {**ADDRESS, **MACHINE, "GNOMON_TOKEN": "t"}
+    del environment[missing]
+    with pytest.raises(UsageError, match=f"lack {missing}"):
+        connection(tmp_path, environment=environment | ({} if value is None else {missing: value}))
+
+
+def test_only_the_token_of_a_stack_file_is_read_again(tmp_path: Path) -> None:
+    write_stack(tmp_path / ".local" / "stack.json")
+    of_file = connection(tmp_path)
+    tokens = of_file.tokens(lambda: connection(tmp_path))
+    write_stack(tmp_path / ".local" / "stack.json", tokens={"scheduler": "fresh"})
+    assert (tokens.current(), tokens.renewed("s"), tokens.current()) == ("s", "fresh", "fresh")
+    for given in ({"token": "t"}, {"environment": {"GNOMON_TOKEN": "t"}}):
+        found = connection(tmp_path, **given)
+        assert not found.tokens(lambda found=found: found).renewable
