@@ -41,6 +41,7 @@ from tests.fakes import (
 )
 from tests.faults import Faults
 from tests.graph_fakes import InMemoryDependents, InMemoryWorkflows
+from tests.kept_items import all_items, check_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,8 +56,12 @@ def platform(request: pytest.FixtureRequest) -> Iterator[Aws | None]:
     """AWS in memory for the adapters; None for the fakes."""
     if request.param == "fake":
         yield None
-    else:
-        yield request.getfixturevalue("aws")
+        return
+    aws: Aws = request.getfixturevalue("aws")
+    yield aws
+    tables = (aws.jobs_table, aws.executions_table, aws.idempotency_table, aws.coordination_table)
+    for table, item in all_items(aws.dynamodb, {name: name for name in tables}):
+        check_item(table, item)
 
 
 @pytest.fixture
