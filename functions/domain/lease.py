@@ -1,4 +1,4 @@
-"""Who holds a running attempt: one answer for its owner, and for all who would end it or take what it holds.
+"""Decide who may act on a running attempt: its owner, no one, or any other function.
 
 Section 7 of docs/protocol.md lists who asks. Instants are epoch seconds by the clock of the function that asks.
 """
@@ -29,7 +29,7 @@ class Hold(enum.Enum):
     HELD = "held"
     """Its owner's heartbeats, progress and reports count. No one else may end it for lateness."""
     LAPSED = "lapsed"
-    """Its owner is refused, and others still wait: by another function's clock it may be held."""
+    """Its owner is refused, and others still wait: by another function's clock it may still be held."""
     FREE = "free"
     """Its owner is refused. Others may end it, and take its permits and its place as a probe."""
 
