@@ -151,9 +151,10 @@ class RunHistory(Protocol):
     def end(self, job_id: str, number: int) -> LastRun | None: ...
 
     def list(
-        self, job_id: str, *, limit: int, cursor: str | None, beside: Execution | None = None
+        self, job_id: str, *, limit: int, cursor: str | None, beside: Sequence[Execution | SkippedSlots] = ()
     ) -> Page[Execution | SkippedSlots]:
-        """Newest first; `beside` is shown in its place, as if it had a row.
+        """Newest first; what is `beside` is shown in its place, as if it had a row: instead of one that is there,
+        unless that is of a gap which ends later.
 
         Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
         """

@@ -126,7 +126,8 @@ class Driver:
     def history(self, job_id: str) -> list[Execution | SkippedSlots]:
         """What the job's history shows of what has ended, newest first: rows of history, and what the row keeps."""
         kept = kept_execution(self.row(job_id))
-        return list(self.services.history.list(job_id, limit=100, cursor=None, beside=kept).items)
+        beside = [] if kept is None else [kept]
+        return list(self.services.history.list(job_id, limit=100, cursor=None, beside=beside).items)
 
     def executions(self, job_id: str) -> list[Execution]:
         """The job's ended executions, oldest first."""

@@ -379,7 +379,7 @@ class InMemoryHistory:
         return self.executions.get((job_id, slot_id, attempt))
 
     def list(
-        self, job_id: str, *, limit: int, cursor: str | None, beside: Execution | None = None
+        self, job_id: str, *, limit: int, cursor: str | None, beside: Sequence[Execution | SkippedSlots] = ()
     ) -> Page[Execution | SkippedSlots]:
         scope = f"history {job_id}"
         before = None if cursor is None else read_cursor(cursor, scope=scope)
@@ -388,8 +388,12 @@ class InMemoryHistory:
                 f"{slot}-{attempt:04d}": row for (job, slot, attempt), row in self.executions.items() if job == job_id
             }
             rows |= {f"{first:010d}-0000": gap for (job, first), gap in self.gaps.items() if job == job_id}
-        if beside is not None:
-            rows[f"{beside.slot_id}-{beside.attempt:04d}"] = beside
+        for one in beside:
+            gap = isinstance(one, SkippedSlots)
+            key = f"{one.first:010d}-0000" if isinstance(one, SkippedSlots) else f"{one.slot_id}-{one.attempt:04d}"
+            stored = rows.get(key)
+            if not (gap and isinstance(stored, SkippedSlots) and stored.last > one.last):
+                rows[key] = one
         keys = [key for key in sorted(rows, reverse=True) if before is None or key < before]
         more = len(keys) > limit
         keys = keys[:limit]

@@ -24,7 +24,7 @@ from functions.domain.execution import Execution, SkippedSlots
 from functions.ports import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -97,15 +97,14 @@ class DynamoDbHistory:
         return None if item is None else read_end(item)
 
     def list(
-        self, job_id: str, *, limit: int, cursor: str | None, beside: Execution | None = None
+        self, job_id: str, *, limit: int, cursor: str | None, beside: Sequence[Execution | SkippedSlots] = ()
     ) -> Page[Execution | SkippedSlots]:
         scope = f"history {job_id}"
         start = None if cursor is None else history_start_key(job_id, read_cursor(cursor, scope=scope))
-        rows = self._newest_first(job_id, start, page_size=limit + 1)
-        if beside is not None:
-            row = execution_item(beside, retention_days=self._retention_days)
-            if start is None or history_place(row) < history_place(start):
-                rows = _with(rows, row)
+        others = [self._item(one) for one in beside]
+        if start is not None:
+            others = [one for one in others if history_place(one) < history_place(start)]
+        rows = _with(self._newest_first(job_id, start, page_size=limit + 1), others)
         items: list[Item] = []
         for item in rows:
             if len(items) == limit:
@@ -113,6 +112,11 @@ class DynamoDbHistory:
                 return Page(items=_readable(items), cursor=write_cursor(place, scope=scope))
             items.append(item)
         return Page(items=_readable(items))
+
+    def _item(self, row: Execution | SkippedSlots) -> Item:
+        if isinstance(row, Execution):
+            return execution_item(row, retention_days=self._retention_days)
+        return gap_item(row, retention_days=self._retention_days)
 
     def _newest_first(self, job_id: str, start: Mapping[str, Any] | None, *, page_size: int) -> Iterator[Item]:
         """Pages by itself: 100 results of 32 KB are more than the 1 MB of one answer."""
@@ -133,18 +137,23 @@ class DynamoDbHistory:
             following = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
 
-def _with(rows: Iterator[Item], beside: Item) -> Iterator[Item]:
-    """The rows, newest first, with one more in its place, or instead of the one that is there."""
-    shown = False
+def _with(rows: Iterator[Item], beside: Iterable[Item]) -> Iterator[Item]:
+    """The rows, newest first, with the others in their places, or instead of those that are there."""
+    others = sorted(beside, key=history_place)
     for row in rows:
-        if not shown and history_place(beside) >= history_place(row):
-            shown = True
-            yield beside
-            if history_place(beside) == history_place(row):
-                continue
-        yield row
-    if not shown:
-        yield beside
+        while others and history_place(others[-1]) > history_place(row):
+            yield others.pop()
+        if others and history_place(others[-1]) == history_place(row):
+            yield _whole(row, others.pop())
+        else:
+            yield row
+    yield from reversed(others)
+
+
+def _whole(stored: Item, beside: Item) -> Item:
+    """Of two rows in one place: of a gap, which grows, the one that ends later."""
+    grown = "to" in stored and int(stored["to"]["N"]) > int(beside["to"]["N"])
+    return stored if grown else beside
 
 
 def _execution(item: Item) -> Execution:

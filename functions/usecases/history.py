@@ -57,16 +57,26 @@ HistoryEntry = Execution | SkippedSlots | ActiveExecution
 def job_history(
     services: Services, caller: Caller, job_id: str, *, limit: int = 50, cursor: str | None = None
 ) -> Page[HistoryEntry]:
-    """Newest first; the first page begins with what is active, and what was skipped but is not yet in history."""
+    """Newest first; the first page begins with what is active. What only the row knows, an execution that it keeps and
+    slots that were skipped, is in its place, once, whatever history has of it already."""
     job = read_job(services, caller, job_id)
-    page = services.history.list(job_id, limit=limit, cursor=cursor, beside=kept_execution(job))
+    known = [one for one in (kept_execution(job), _pending_gap(job, services.clock.now())) if one is not None]
+    page = services.history.list(job_id, limit=limit, cursor=cursor, beside=known)
     if cursor is not None:
         return Page(items=page.items, cursor=page.cursor)
-    recorded = {(entry.slot_id, entry.attempt) for entry in page.items if isinstance(entry, Execution)}
     active: list[HistoryEntry] = [
-        _with_progress(services, job, entry) for entry in _active(job) if (entry.slot_id, entry.attempt) not in recorded
+        _with_progress(services, job, entry) for entry in _active(job) if not _is_recorded(services, entry, page)
     ]
-    return Page(items=[*active, *_pending_gap(job, services.clock.now(), page), *page.items], cursor=page.cursor)
+    return Page(items=[*active, *page.items], cursor=page.cursor)
+
+
+def _is_recorded(services: Services, entry: ActiveExecution, page: Page[Execution | SkippedSlots]) -> bool:
+    """Whether history has the attempt's end, which its job's row does not follow yet; `page` is the first one."""
+    ended = [one for one in page.items if isinstance(one, Execution)]
+    if any((one.slot_id, one.attempt) == (entry.slot_id, entry.attempt) for one in ended):
+        return True
+    on_another = page.cursor is not None and (not ended or entry.slot_id <= ended[-1].slot_id)
+    return on_another and services.history.get(entry.job_id, entry.slot_id, entry.attempt) is not None
 
 
 def read_execution(services: Services, caller: Caller, execution: str) -> Execution | ActiveExecution:
@@ -130,12 +140,11 @@ def active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
     )
 
 
-def _pending_gap(job: Job, now: float, page: Page[Execution | SkippedSlots]) -> list[SkippedSlots]:
+def _pending_gap(job: Job, now: float) -> SkippedSlots | None:
+    """Slots that were skipped and are not yet in history, or not all of them."""
     gap = job.gap
-    if gap is None or any(
-        isinstance(entry, SkippedSlots) and entry.first == gap.first and entry.last >= gap.last for entry in page.items
-    ):
-        return []
-    return [
-        SkippedSlots(job_id=job.id, first=gap.first, last=gap.last, count=gap.count, reason=gap.reason, recorded_at=now)
-    ]
+    if gap is None:
+        return None
+    return SkippedSlots(
+        job_id=job.id, first=gap.first, last=gap.last, count=gap.count, reason=gap.reason, recorded_at=now
+    )

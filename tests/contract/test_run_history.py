@@ -60,7 +60,7 @@ def test_all_of_many_parallel_recorders_see_one_decision(history):
     assert history.get(JOB_ID, f"{NOW}", 1) == answers[0]
 
 
-def rows(history: Any, limit: int = 50, beside: Any = None) -> list[Any]:
+def rows(history: Any, limit: int = 50, beside: Any = ()) -> list[Any]:
     found, cursor = [], None
     while True:
         page = history.list(JOB_ID, limit=limit, cursor=cursor, beside=beside)
@@ -125,13 +125,37 @@ def test_what_has_no_row_is_listed_in_its_place(history, limit, place):
         history.record(execution)
     expected = {one.slot_id: one for one in stored} | {beside.slot_id: beside}
 
-    assert rows(history, limit, beside) == [expected[slot] for slot in sorted(expected, reverse=True)]
+    assert rows(history, limit, [beside]) == [expected[slot] for slot in sorted(expected, reverse=True)]
 
 
 def test_what_has_no_row_is_listed_alone(history):
     beside = make_execution()
 
-    assert rows(history, 1, beside) == [beside]
+    assert rows(history, 1, [beside]) == [beside]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 10])
+@pytest.mark.parametrize(("stored", "shown"), [(None, 4), (2, 4), (4, 4), (6, 6)])
+def test_a_gap_is_listed_once_however_much_of_it_history_has(history, limit, stored, shown):
+    """By the row that knows more of it: it grows while it is only in the job's row."""
+    for number in range(3):
+        history.record(make_execution(slot_id=f"{NOW + 600 * number}"))
+    if stored is not None:
+        history.record_gap(JOB_ID, replace(GAP, last=GAP.first + 60 * stored, count=stored), now=NOW)
+    gap = SkippedSlots(
+        job_id=JOB_ID, first=GAP.first, last=GAP.first + 240, count=4, reason=GAP.reason, recorded_at=NOW + 1
+    )
+    kept = make_execution(slot_id=f"{NOW + 300}")
+
+    listed = rows(history, limit, [kept, gap])
+
+    assert [one.count if isinstance(one, SkippedSlots) else int(one.slot_id) - NOW for one in listed] == [
+        1200,
+        600,
+        300,
+        shown,
+        0,
+    ]
 
 
 def test_the_last_full_page_has_no_cursor(history):
