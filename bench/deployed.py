@@ -83,10 +83,10 @@ class Deployed:
                 clock=self.clock,
             ),
             "slots": DynamoDbSlots(dynamodb, "coordination"),
+            "circuits": DynamoDbCircuits(dynamodb, "coordination"),
             "clock": self.clock,
             "types": RememberedJobTypes(retry_configs, clock=self.clock, defaults=TypeConfig()),
         }
-        circuits = DynamoDbCircuits(dynamodb, "coordination")
         services = Services(
             **ports,
             idempotency=DynamoDbIdempotencyKeys(dynamodb, "idempotency"),
@@ -95,7 +95,6 @@ class Deployed:
             progress=DynamoDbProgress(dynamodb, "coordination"),
             retry_configs=retry_configs,
             machine=FakeMachine(self.clock),
-            circuits=circuits,
             dependents=DynamoDbDependents(dynamodb, "coordination"),
             graphs=DynamoDbGraphs(dynamodb, "coordination"),
             workflows=DynamoDbWorkflows(dynamodb, "coordination"),
@@ -114,7 +113,6 @@ class Deployed:
             **ports,
             targets=self._targets,
             machine=FakeMachine(self.clock),
-            circuits=circuits,
             dependents=DynamoDbDependents(dynamodb, "coordination"),
         )
         for client in (dynamodb, sqs, scheduler):

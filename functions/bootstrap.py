@@ -21,6 +21,7 @@ import boto3
 from botocore.config import Config
 
 from functions import telemetry
+from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
@@ -72,6 +73,7 @@ class _EnginePorts(TypedDict):
     history: RunHistory
     timetable: Timetable
     slots: Slots
+    circuits: Circuits
     clock: Clock
     types: JobTypes
     ended: Callable[[Execution], None]
@@ -79,7 +81,6 @@ class _EnginePorts(TypedDict):
 
 class _AttemptPorts(_EnginePorts):
     targets: Targets
-    circuits: Circuits
     is_transient: Callable[[Exception], bool]
 
 
@@ -123,6 +124,7 @@ def _ports(
             clock=clock,
         ),
         "slots": DynamoDbSlots(_client("dynamodb"), settings.coordination_table),
+        "circuits": DynamoDbCircuits(_client("dynamodb"), settings.coordination_table),
         "clock": clock,
         "types": RememberedJobTypes(
             DynamoDbRetryConfigs(_client("dynamodb"), settings.coordination_table),
@@ -152,7 +154,6 @@ def stage_defaults(retry: RetryDefaults) -> TypeConfig:
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
     from functions.adapters.bundled_handlers import bundled_handlers
-    from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.dynamodb_graph import DynamoDbDependents, DynamoDbGraphs
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
     from functions.adapters.dynamodb_owners import DynamoDbOwners
@@ -172,7 +173,6 @@ def api() -> Handler:
         machine=_machine(settings, ports["clock"]),
         idempotency=DynamoDbIdempotencyKeys(dynamodb, settings.idempotency_table),
         owners=DynamoDbOwners(dynamodb, settings.coordination_table),
-        circuits=DynamoDbCircuits(dynamodb, settings.coordination_table),
         workers=DynamoDbWorkers(dynamodb, settings.coordination_table),
         progress=DynamoDbProgress(dynamodb, settings.coordination_table),
         retry_configs=DynamoDbRetryConfigs(dynamodb, settings.coordination_table),
@@ -230,7 +230,6 @@ def poll() -> Handler:
 def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     """What calls targets; `longest_call` in seconds."""
     from functions.adapters.address_guard import AddressGuard
-    from functions.adapters.dynamodb_circuits import DynamoDbCircuits
     from functions.adapters.http_target import HttpTarget
     from functions.adapters.lambda_target import LambdaTarget, invoke_config
     from functions.adapters.secret_values import SecretValues
@@ -254,8 +253,7 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
         ),
         sqs=SqsTarget(_client("sqs")),
     )
-    circuits = DynamoDbCircuits(_client("dynamodb"), settings.coordination_table)
-    return {**ports, "targets": targets, "circuits": circuits, "is_transient": is_transient}
+    return {**ports, "targets": targets, "is_transient": is_transient}
 
 
 def _machine(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Machine:

@@ -207,6 +207,32 @@ def concurrency_waits(driver: Driver) -> str:
     return job_id
 
 
+def cancelled_call(**path: Any) -> Callable[[Driver], str]:
+    """Another job that holds the one permit of the key is cancelled in its call while this one waits for it."""
+
+    def run(driver: Driver) -> str:
+        key = {"concurrencyKey": "database", "maxConcurrency": 1}
+        earlier = ""
+
+        def answer(invocation: Invocation) -> TargetAnswer:
+            if invocation.job_id == earlier:
+                calls = len(driver.world.targets.calls)
+                driver.run_until(NOW + 15)
+                repeated(driver, lambda: cancel_job(driver.services, SCHEDULER, earlier))
+                driver.run(10)
+                assert len(driver.world.targets.calls) == calls, "the call goes on, and the other waits"
+            return OK
+
+        _answers(driver, answer)
+        document = {"schedule": {"type": "once", "at": "2027-01-15T08:00:05Z"}, "timeoutSeconds": 25, **key, **path}
+        earlier = made(driver, key="holder", **document)
+        job_id = made(driver, schedule=ONCE, **key)
+        driver.run_until(NOW + 60)
+        return job_id
+
+    return run
+
+
 def pause_and_resume(driver: Driver) -> str:
     job_id = made(driver, schedule=MINUTELY, maxRuns=2)
     driver.run_until(NOW + 70)
@@ -446,6 +472,8 @@ FLOWS = [
     Flow("overlap-queue", overlapping("queue"), JobStatus.COMPLETED, {60: DONE, 120: DONE, 180: DONE}),
     Flow("circuit-opens", circuit_opens, JobStatus.COMPLETED, {10: DONE}),
     Flow("concurrency-waits", concurrency_waits, JobStatus.COMPLETED, {10: DONE}),
+    Flow("cancelled-call", cancelled_call(), JobStatus.COMPLETED, {10: DONE}),
+    Flow("cancelled-call-in-the-machine", cancelled_call(orchestrated=True), JobStatus.COMPLETED, {10: DONE}),
     Flow("pause-and-resume", pause_and_resume, JobStatus.COMPLETED, {60: DONE, 120: SKIPPED, 180: SKIPPED, 240: DONE}),
     Flow("new-schedule", new_schedule, JobStatus.COMPLETED, {60: SKIPPED, 120: SKIPPED, 200: DONE}),
     Flow("manual-run", by_hand, JobStatus.PAUSED, manual=(DONE,)),

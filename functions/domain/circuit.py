@@ -118,6 +118,14 @@ def with_probe(circuit: Circuit, execution_id: str, *, until: int) -> Circuit:
     return replace(circuit, probe=Probe(execution_id=execution_id, until=until))
 
 
+def without_probe(circuit: Circuit, execution_id: str) -> Circuit | None:
+    """The circuit after its probe ended without news of the target, so that the next attempt may probe; None where the
+    attempt is not its probe, or is no longer."""
+    if circuit.open_until is None or circuit.probe is None or circuit.probe.execution_id != execution_id:
+        return None
+    return replace(circuit, probe=None)
+
+
 def after_end(
     circuit: Circuit, policy: CircuitPolicy, execution_id: str, health: Health, *, started_at: float, now: float
 ) -> Circuit | None:
@@ -131,7 +139,7 @@ def after_end(
     if circuit.probe is None or circuit.probe.execution_id != execution_id:
         return None
     if health is Health.UNKNOWN:
-        return replace(circuit, probe=None)
+        return without_probe(circuit, execution_id)
     if health is Health.DOWN:
         return replace(_opened(circuit, policy, now=now), since=circuit.since)
     if circuit.successes + 1 < policy.success_threshold:

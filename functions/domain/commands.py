@@ -31,6 +31,7 @@ from functions.domain.following import look_hint
 from functions.domain.ids import MAX_ATTEMPTS, is_dependent
 from functions.domain.job import Gap, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
+from functions.domain.permits import no_longer_limited, with_calls
 from functions.domain.rescheduling import (
     first_slot,
     new_hints,
@@ -137,8 +138,9 @@ def decide_change(
         else:
             row, hints = replace(row, paused=True), ()
     row, released = no_longer_offered(row, definition, now=int(now))
+    row, unlimited = no_longer_limited(row, definition, now=int(now))
     row, gated = gate_changed(row, definition, now=int(now))
-    hints = (*hints, *(hint for hint in (*released, *gated) if hint not in hints))
+    hints = (*hints, *(hint for hint in (*released, *unlimited, *gated) if hint not in hints))
     succeeded = job.last_run is not None and job.last_run.outcome is Outcome.COMPLETED
     alarm = silence.changed(
         job.silence, job.definition, definition, now=int(now), next_due=row.next_due, succeeded=succeeded
@@ -273,7 +275,7 @@ def decide_cancel(job: Job, *, deleted: bool, begun: bool = False, now: float, w
     if job.next_slot is not None:
         row, flush = overdue_into_gap(row, now=now, reason=SkipReason.JOB_CANCELLED, definition=job.definition)
     row = replace(
-        row,
+        with_calls(row, job.runs),
         cancelled=cancelled,
         deleted_at=instant if deleted else None,
         last_run=_cancelled_run(job, instant) or job.last_run,

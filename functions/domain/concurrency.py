@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from functions.domain.decision import Write, with_run
-from functions.domain.definition import Priority
-from functions.domain.ids import execution_id, is_scheduled, parse_execution_id, slot_instant
+from functions.domain.definition import Definition, Priority
+from functions.domain.ids import is_scheduled, parse_execution_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.run import ActiveRun, RunState
 
 GRANT_SECONDS = 60
-"""How long a slot is kept for a waiting run whose hint is under way; then it may be given to another."""
+"""How long a permit is kept for a run whose turn it is; then it may be given to another."""
 HOLD_MARGIN = 20
 """Seconds beyond an attempt's timeout after which its slot is looked into: its lease, and the sweep's grace."""
 UNPROVEN_SECONDS = 30
@@ -59,6 +59,16 @@ def limits_of(job: Job) -> tuple[Limit, ...]:
     return tuple(limits)
 
 
+def keys_of(owner: str, definition: Definition) -> frozenset[str]:
+    """The keys whose permits the owner's job may need. Whether its type has a limit, the type's configuration says."""
+    keys = set()
+    if definition.concurrency is not None:
+        keys.add(f"key:{owner}|{definition.concurrency.key}")
+    if definition.type is not None:
+        keys.add(f"type:{definition.type}")
+    return frozenset(keys)
+
+
 def place_of(priority: Priority, since: int) -> str:
     """Where a job stands among those that wait for the same: by priority, then who has waited longest.
 
@@ -83,11 +93,11 @@ def read_hold(held: str) -> tuple[str, int]:
     return key, int(index)
 
 
-def with_holds(write: Write, slot: str, holds: tuple[str, ...]) -> Write:
-    """The start, with the slots that its attempt holds."""
-    if not holds:
+def with_holds(write: Write, slot: str, holds: tuple[str, ...], *, probes: str | None = None) -> Write:
+    """The start, with the slots that its attempt holds, and the key of the circuit whose probe it is."""
+    if not holds and probes is None:
         return write
-    run = replace(write.job.runs[slot], holds=holds)
+    run = replace(write.job.runs[slot], holds=holds, probes=probes)
     return replace(write, job=with_run(write.job, slot, run))
 
 
@@ -96,38 +106,14 @@ def is_unused(job: Job | None, execution: str, held: str) -> bool:
     key = parse_execution_id(execution)
     if job is None or key is None:
         return False
-    run = job.runs.get(key.slot_id)
+    run, call = job.runs.get(key.slot_id), job.cancelled_calls.get(key.slot_id)
+    if call is not None and call.attempt == key.attempt and held in call.holds:
+        return False  # it was cancelled, and its call goes on
     if run is None:
         return not is_scheduled(key.slot_id) or (
             job.last_slot is not None and slot_instant(key.slot_id) <= job.last_slot
         )
     return run.attempt > key.attempt or (run.attempt == key.attempt and held not in run.holds)
-
-
-class Ended(NamedTuple):
-    """An attempt that runs, or waits, no more."""
-
-    execution_id: str
-    holds: tuple[str, ...]
-    waited_for: str | None
-    """The key that may have granted it a slot."""
-
-
-def ended(before: Job, after: Job) -> tuple[Ended, ...]:
-    """The attempts that a write ended which held slots, or waited for one."""
-    found = []
-    for slot, run in before.runs.items():
-        waited_for = run.waits_for if run.state is RunState.WAITING and is_limit(run.waits_for) else None
-        if not run.holds and waited_for is None:
-            continue
-        now = after.runs.get(slot)
-        if (
-            now is None
-            or now.verdict is not None
-            or (run.holds and (now.state is not RunState.RUNNING or now.attempt != run.attempt))
-        ):
-            found.append(Ended(execution_id(before.id, slot, run.current_attempt), run.holds, waited_for))
-    return tuple(found)
 
 
 def waits_of(job: Job) -> dict[str, list[tuple[str, ActiveRun]]]:

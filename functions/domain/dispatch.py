@@ -35,6 +35,8 @@ MAX_ACTIVE = 10
 """Active runs of one job under overlap policy `allow`."""
 CATCH_UP_LIMIT = 100
 """Missed slots that misfire policy `run_all` runs at most; older ones are skipped."""
+CIRCUIT_OPEN = "CIRCUIT_OPEN"
+"""Reason of a deferral by the target's circuit."""
 STARTS_PER_MINUTE = 300
 """Brake of one job: more starts in a minute are a runaway chain (an every-second job has 60)."""
 
@@ -274,6 +276,8 @@ def started(
         forced=False,
         started_by=write_id,
         waits_for=None,
+        held_back_at=None,
+        granted=None,
         worker_id=worker_id,
         deadline_at=instant + definition.timeout_seconds if reported else None,
     )
@@ -298,10 +302,18 @@ def _defer(job: Job, slot: str, run: ActiveRun, deferral: Deferral, *, now: floa
         deferrals=run.deferrals + 1,
         deferred_for=deferral.reason,
         deferred_at=int(now) if run.deferred_at is None else run.deferred_at,
+        held_back_at=_held_back_at(run, deferral, int(now)),
+        granted=None,
     )
     row = replace(with_run(job, slot, waiting), wakes=0)
     row = replace(row, attention_at=attention_no_later(row, int(now)))
     return row, () if deferral.waits_for is not None else (Due(slot, run.attempt + 1, deferral.until),)
+
+
+def _held_back_at(run: ActiveRun, deferral: Deferral, now: int) -> int | None:
+    if deferral.reason != CIRCUIT_OPEN:
+        return None
+    return now if run.deferred_for != CIRCUIT_OPEN or run.held_back_at is None else run.held_back_at
 
 
 def put_off(job: Job, now: float) -> Deferral | None:

@@ -11,6 +11,7 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.ids import MAX_ATTEMPTS, slot_instant
 from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
+from functions.domain.permits import with_calls
 from functions.domain.retry import POISON_AT, Failure, RetryDecision, RetryPolicy, Uniform
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 from functions.domain.silence import broken
@@ -185,8 +186,10 @@ def expired(job_id: str, slot: str, run: ActiveRun, *, reason: str, now: float, 
     return ended_from_outside(job_id, slot, run, status=status, reason=reason, now=now, write_id=write_id, error=error)
 
 
-def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Write | Drop:
+def decide_end(job: Job, execution: Execution, *, fence: int, now: float, goes_on: bool = False) -> Write | Drop:
     """Let the row follow what history says of an attempt (docs/protocol.md, 1.3).
+
+    `goes_on`: a caller cancels the attempt: where it does end so, its call may go on and keeps its permits.
 
     The run must still be as its decider saw it: under `fence`, running that attempt or waiting to start it. The
     history row may bear an older fence: a cancel that died after it, before the attempt started.
@@ -201,6 +204,8 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
         if run.verdict is not None and execution.reason not in TOO_LATE:
             last = replace(last, reason=execution.reason)
         row = replace(without_run(job, slot), last_run=last)
+        if goes_on and execution.status is ExecutionStatus.CANCELLED:
+            row = with_calls(row, {slot: run})
         if execution.status is ExecutionStatus.COMPLETED:
             row = replace(row, silence=broken(row.silence, at=int(execution.completed_at), next_due=row.next_due))
     else:
@@ -216,6 +221,7 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float) -> Wri
             deferred_for=None,
             deferred_at=None,
             holds=(),
+            probes=None,
             worker_id=None,
             deadline_at=None,
         )

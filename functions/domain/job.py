@@ -109,6 +109,9 @@ class Job:
     last_slot: int | None = None
     """Highest scheduled slot started, queued or skipped. Manual, retried and forced runs never touch it."""
     runs: Mapping[str, ActiveRun] = field(default_factory=lambda: MappingProxyType({}))
+    cancelled_calls: Mapping[str, ActiveRun] = field(default_factory=lambda: MappingProxyType({}))
+    """By slot id: attempts that a caller cancelled while their calls went on. Each keeps its permits until its lease is
+    over, or its owner says that the call has ended. They are no runs any more: nothing else counts them."""
     fence: int = 0
     """Grows with every dispatch, revocation and cancel, job-wide."""
     gap: Gap | None = None
@@ -204,6 +207,7 @@ class Job:
     def bound(self, now: int) -> int | None:
         """The instant by which somebody must look at this row; None when it is at rest (docs/protocol.md, 1.2)."""
         looks = [run.lease_expires_at for run in self.runs.values() if run.state is RunState.RUNNING]
+        looks += [call.lease_expires_at for call in self.cancelled_calls.values()]
         looks += [
             run.look_at(now) for run in self.runs.values() if run.state is RunState.WAITING and not self.holds(run)
         ]

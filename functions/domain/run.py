@@ -89,8 +89,14 @@ class ActiveRun:
     """When it was put off first."""
     looked_at: int | None = None
     """When the sweep looked last at a run that waits for others."""
+    held_back_at: int | None = None
+    """When its circuit held it back first, without another wait since."""
+    granted: str | None = None
+    """The permit, `<key>#<index>`, that is kept for a WAITING run whose turn it is: its hint is under way."""
     holds: tuple[str, ...] = ()
-    """The concurrency slots that the running attempt holds, `<key>#<index>` each."""
+    """The permits that the running attempt holds, `<key>#<index>` each."""
+    probes: str | None = None
+    """Key of the circuit whose probe the running attempt started as."""
     worker_id: str | None = None
     """The worker that holds the running attempt; None where the engine itself called the target."""
     deadline_at: int | None = None

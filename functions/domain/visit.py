@@ -19,7 +19,8 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.following import look_hint
 from functions.domain.ids import slot_id
 from functions.domain.job import Job
-from functions.domain.lease import is_free
+from functions.domain.lease import LEASE_GRACE, is_free
+from functions.domain.permits import calls_over, without_lapsed
 from functions.domain.run import APPROVAL, ActiveRun, LastRun, Outcome, RunState
 
 WAKE_BACKOFF = 60
@@ -66,6 +67,9 @@ def decide_visit(  # noqa: PLR0911 - a line a decision
         silent = replace(job, silence=replace(silence, alerted=True))
         # `at` stays due where there is a rest: the visit goes on with it.
         return Write(job=replace(silent, attention_at=attention_no_later(silent, instant)), reason="SILENT")
+    over = calls_over(job, until=read_at - LEASE_GRACE, now=now)
+    if over is not None:
+        return over
     for slot, run in job.runs.items():
         if run.state is RunState.RUNNING and is_free(run, read_at):
             return Recover(slot, run)
@@ -80,7 +84,7 @@ def decide_visit(  # noqa: PLR0911 - a line a decision
         return Drop("WATCHED" if early else "BACKLOG")
     if due and job.wakes >= MAX_WAKES:
         return Quarantine(tuple((hint.slot_id, _run_of(job, hint.slot_id)) for hint in due))
-    row = _looked(job, instant) if feeding else job
+    row = without_lapsed(_looked(job, instant), now=instant) if feeding else job
     if looks and not due:
         # One that nobody makes is asked for again and again, and never counted: the job itself may be well.
         return Ask((look_hint(instant),))

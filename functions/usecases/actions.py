@@ -28,13 +28,13 @@ from functions.domain.lean import has_lean_run, may_end_lean
 from functions.domain.path import PathKind, path_of
 from functions.domain.run import ActiveRun, RunState
 from functions.domain.step import step_of
-from functions.usecases import concurrency
+from functions.usecases.consequences import carry_out
 from functions.usecases.executor import follow, record_verdict
 from functions.usecases.history import recorded_execution
 from functions.usecases.idempotency import claimed
 from functions.usecases.jobs import disarm_replaced, load_job, must_change
 from functions.usecases.services import Services
-from functions.usecases.writing import PATIENCE, TRIES, Applied, apply, revoke, ruled, send
+from functions.usecases.writing import PATIENCE, TRIES, Applied, apply, revoke, ruled
 
 
 def pause_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
@@ -192,8 +192,7 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
     disarm_replaced(services, decided)
     for slot in decided.before.runs:
         _stop(services, decided.before, slot)
-    concurrency.after_write(services, decided)
-    send(services, decided.job, decided.write.hints)
+    carry_out(services, decided)
     cleared = apply(services, decided.job, lambda row, _: decide_gap_written(row, now=services.clock.now()))
     return cleared.job if isinstance(cleared, Applied) else decided.job
 
@@ -282,7 +281,7 @@ def _follow_to_its_end(services: Services, job: Job, stored: Execution) -> Job:
         run = job.runs.get(stored.slot_id)
         if run is None or run.current_attempt != stored.attempt:
             break
-        if follow(services, job, stored, fence=run.fence) is not job:
+        if follow(services, job, stored, fence=run.fence, goes_on=True) is not job:
             break
         job = services.jobs.get(job.id) or job
     return job
@@ -333,5 +332,5 @@ def _as_allowed(
 def _done(services: Services, decided: Applied | Job) -> Job:
     if isinstance(decided, Job):
         return decided
-    send(services, decided.job, decided.write.hints)
+    carry_out(services, decided)
     return decided.job

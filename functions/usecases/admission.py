@@ -51,7 +51,8 @@ class Admission:
             return decision
         passed = self._ask(row, decision, decision.starts, now)
         if isinstance(passed, tuple):
-            return with_holds(decision, decision.starts, passed)
+            probes = None if self._probe is None else self._probe.circuit.key
+            return with_holds(decision, decision.starts, passed, probes=probes)
         if isinstance(passed, Write):
             return passed
         return decide_hint(row, self._hint, now=now, write_id=mark, deferral=passed)
@@ -73,6 +74,8 @@ class Admission:
             if unused or (not started and (applied is not None or name in self._anew)):
                 concurrency.give_back(self._executor, held)
                 concurrency.drain(self._executor, held.key, room=held.slot.index + 1)
+        if applied is not None:
+            concurrency.after_write(self._executor, applied)
         if self._refused_by is not None:
             also = None if applied is None else applied.job
             concurrency.drain(self._executor, self._refused_by.key, also=also, room=self._refused_by.most)

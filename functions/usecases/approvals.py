@@ -15,10 +15,11 @@ from functions.domain.job import Job
 from functions.domain.run import Approval, Decision
 from functions.domain.schedule import ScheduleType
 from functions.usecases.actions import without_ended
+from functions.usecases.consequences import carry_out
 from functions.usecases.idempotency import claimed
 from functions.usecases.jobs import disarm_replaced, load_job, must_be_as_read, must_see
 from functions.usecases.services import Services
-from functions.usecases.writing import Applied, apply, ruled, send
+from functions.usecases.writing import Applied, apply, ruled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ def decide_run(
 
         applied: Applied = apply(services, job, decide)
     disarm_replaced(services, applied)
-    send(services, applied.job, applied.write.hints)
+    carry_out(services, applied)
     return applied.job
 
 

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from functions.domain.caller import Caller
 from functions.domain.circuit import (
     Admission,
     Circuit,
-    CircuitPolicy,
-    Health,
     admission,
     after_end,
     closed,
     target_key,
     with_probe,
+    without_probe,
 )
 from functions.domain.errors import NotFoundError, UnavailableError
 from functions.domain.ids import execution_id
 from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer, health_of
+from functions.domain.permits import probes_ended
 from functions.ports import Page
 from functions.usecases.holders import is_given_up
-from functions.usecases.services import Attempts, Services
-from functions.usecases.writing import ruled
+from functions.usecases.services import Attempts, Engine, Services
+from functions.usecases.writing import Applied, ruled
 
 _TRIES = 5
 _REPORT_TRIES = 20
@@ -86,36 +89,54 @@ def blocks(attempts: Attempts, job: Job, slot: str) -> int | None:
     return max(circuit.open_until, math.ceil(now) + 1)
 
 
-def report(attempts: Attempts, job: Job, slot: str, answer: TargetAnswer | None) -> None:
-    """Tell the circuit what the attempt's end says of the target; None: it was not called.
+class Answered(NamedTuple):
+    """What a target said, and to which attempt."""
+
+    job: Job
+    """The row under which it was called."""
+    slot: str
+    answer: TargetAnswer
+
+
+def report(engine: Engine, answered: Answered) -> None:
+    """Tell the circuit what the attempt's answer says of the target.
 
     Comes after the history row, from whoever called the target, once. A report that dies before its write costs a
-    count, or a probe its lease; nothing else rests on it.
+    count, or a probe its time; nothing else rests on it.
     """
-    policy, run = ruled(attempts, job).defined.circuit, job.runs[slot]
+    job, slot, answer = answered
+    policy, run = ruled(engine, job).defined.circuit, job.runs[slot]
     if policy is None:
         return
-    _report(
-        attempts,
-        target_key(job.defined.target),
-        policy,
-        execution_id(job.id, slot, run.attempt),
-        Health.UNKNOWN if answer is None else health_of(answer),
-        started_at=run.started_at or 0.0,
-    )
+    execution, health, started_at = execution_id(job.id, slot, run.attempt), health_of(answer), run.started_at or 0.0
+
+    def decide(circuit: Circuit) -> Circuit | None:
+        now = engine.clock.now()
+        return after_end(circuit, policy, execution, health, started_at=started_at, now=now)
+
+    _change(engine, target_key(job.defined.target), decide)
 
 
-def _report(
-    attempts: Attempts, key: str, policy: CircuitPolicy, execution: str, health: Health, *, started_at: float
-) -> None:
-    circuit = attempts.circuits.get(key)
+def after_write(engine: Engine, applied: Applied, answered: Answered | None = None) -> None:
+    """Tell the circuits of the attempts that this write ended: the target's answer, where the writer has called it, and
+    no news of each probe that ended without one. So the next attempt may probe at once, whoever ends this one.
+
+    Comes after all else that follows from the write.
+    """
+    if answered is not None:
+        report(engine, answered)
+    for execution, key in probes_ended(applied.before, applied.job):
+        _change(engine, key, functools.partial(without_probe, execution_id=execution))
+
+
+def _change(engine: Engine, key: str, decide: Callable[[Circuit], Circuit | None]) -> None:
+    circuit = engine.circuits.get(key)
     for _ in range(_REPORT_TRIES):
-        now = attempts.clock.now()
-        after = after_end(circuit, policy, execution, health, started_at=started_at, now=now)
+        after = decide(circuit)
         if after is None:
             return
-        mark = attempts.new_write_id()
-        circuit = attempts.circuits.save(circuit, replace(after, write_id=mark), now=now)
+        mark = engine.new_write_id()
+        circuit = engine.circuits.save(circuit, replace(after, write_id=mark), now=engine.clock.now())
         if circuit.write_id == mark:
             return
 

@@ -14,21 +14,21 @@ from functions.domain.concurrency import (
     UNPROVEN_SECONDS,
     Limit,
     Slot,
-    ended,
     hold,
     limit_for,
     place_of,
     read_hold,
     waits_of,
 )
-from functions.domain.decision import Due
-from functions.domain.errors import UnreadableRowError
+from functions.domain.decision import Drop
+from functions.domain.errors import UnavailableError, UnreadableRowError
 from functions.domain.ids import execution_id
 from functions.domain.job import Job
+from functions.domain.permits import Permit, decide_turn, let_go, may_start, still_granted
 from functions.domain.run import ActiveRun
 from functions.usecases.holders import is_given_up
 from functions.usecases.services import Engine
-from functions.usecases.writing import Applied, ruled, send
+from functions.usecases.writing import Applied, apply, ruled, send
 
 _LOOKS = 3
 _PUTS = 4
@@ -99,29 +99,33 @@ def give_back(engine: Engine, held: Hold) -> None:
 
 
 def after_write(engine: Engine, applied: Applied) -> None:
-    """Free what the attempts held that this write ended, and give it to who waits. Comes after the write's hints."""
-    for execution, holds, waited_for in ended(applied.before, applied.job):
-        for held in holds:
-            key, index = read_hold(held)
+    """Free the permits that this write let go, and give them to runs that wait. Comes after the write's hints."""
+    for execution, name in let_go(applied.before, applied.job):
+        key, index = read_hold(name)
+        if may_start(applied.job, execution):
+            _take_back(engine, key, execution)
+        else:
             engine.slots.free(key, index, holder=execution)
-            drain(engine, key, room=index + 1)
-        if waited_for is not None and not holds:
-            _free_grant(engine, waited_for, execution)
+        drain(engine, key, room=index + 1)
 
 
-def _free_grant(engine: Engine, key: str, execution: str) -> None:
-    for slot in engine.slots.held(key):
-        if slot.holder == execution:
-            engine.slots.free(key, slot.index, holder=execution)
-            drain(engine, key, room=slot.index + 1)
+def _take_back(engine: Engine, key: str, execution: str) -> None:
+    """Free the permit that is kept for an execution which does not start now, but may in the next instant."""
+    for _ in range(_LOOKS):
+        slot = next((one for one in engine.slots.held(key) if one.holder == execution), None)
+        if slot is None:
+            return
+        if is_given_up(engine, execution, hold(key, slot.index)):
+            engine.slots.free(key, slot.index, holder=execution, mark=slot.mark)
+            return
 
 
 def drain(engine: Engine, key: str, *, also: Job | None = None, room: int | None = None, thorough: bool = False) -> int:
-    """Give the key's free slots to the runs that wait for it, those who come first first; returns how many.
+    """Give the key's free permits to the runs that wait for it, those who come first first; returns how many.
 
-    Each gets a slot with its name in it, then its hint. `also` is a waiting job that the index may not show yet; with
-    `room` slots known to exist, none free among them ends the matter at once. `thorough` looks after the holders of
-    all but fresh slots; otherwise of those whose time is over.
+    `also` is a waiting job that the index may not show yet; with `room` permits known to exist, none free among them
+    ends the matter at once. `thorough` looks after the holders of all but fresh ones; otherwise of those whose time is
+    over.
     """
     now = int(engine.clock.now())
     held = _settled(engine, key, now, thorough=thorough)
@@ -131,20 +135,57 @@ def drain(engine: Engine, key: str, *, also: Job | None = None, room: int | None
     for job_id in _candidates(engine, key, also, len(held)):
         job = _read(engine, job_id)
         for slot, run in [] if job is None else waits_of(job).get(key, []):
-            if job is None or any(one.holder == _execution(job, slot, run) for one in held.values()):
-                continue
+            if job is None or job.definition is None:
+                break  # nobody can start it, and the sweep knows what to do
             most = limit_for(ruled(engine, job), key)
-            if most is not None:
-                taken = _grant(engine, key, held, most, _execution(job, slot, run), now)
-                if taken is None:
+            index = None if most is None else _place(held, most, _execution(job, slot, run))
+            if most is not None and index is None:
+                if room is None or all(index in held for index in range(room)):
                     return granted
-                if not _still_waits(engine, job.id, slot, run, key):
-                    engine.slots.free(key, taken.index, holder=taken.holder, mark=taken.mark)
-                    continue
-                held[taken.index] = taken
-            granted += 1
-            send(engine, job, [Due(slot, run.current_attempt, run.due_at or now)])
+                break  # another may have a wider limit, and use what is free
+            row = _grant(engine, key, job, slot, run, index, held)
+            if row is not None:
+                job, granted = row, granted + 1
     return granted
+
+
+def _place(held: dict[int, Slot], most: int, execution: str) -> int | None:
+    """The index of the permit that the execution has already, else of the first free one; None where there is none."""
+    kept = [index for index, slot in held.items() if slot.holder == execution and index < most]
+    free = [index for index in range(most) if index not in held]
+    return next(iter(kept + free), None)
+
+
+def _grant(
+    engine: Engine, key: str, job: Job, slot: str, run: ActiveRun, index: int | None, held: dict[int, Slot]
+) -> Job | None:
+    """Make the run due, keep the permit for it, and send its hint. Returns its row; None where it waits no more.
+
+    The row comes first: whatever becomes of the rest, a run that is due is looked after. Where somebody else is faster
+    with the permit, the run asks for one by itself.
+    """
+    name, attempt = None if index is None else hold(key, index), run.current_attempt
+    permit = Permit(_execution(job, slot, run), name or "")
+    try:
+        turn = apply(engine, job, lambda row, _: decide_turn(row, slot, key, attempt, name, now=engine.clock.now()))
+    except UnavailableError:
+        return None
+    if isinstance(turn, Drop):
+        return None
+    if index is not None and index not in held:
+        now = int(engine.clock.now())
+        kept = Slot(
+            index=index, holder=permit.execution_id, mark=engine.new_write_id(), at=now, until=now + GRANT_SECONDS
+        )
+        held[index] = kept
+        if engine.slots.take(key, kept, instead_of=None):
+            row = _read(engine, job.id, with_definition=False)
+            if not still_granted(row, permit):
+                engine.slots.free(key, index, holder=kept.holder, mark=kept.mark)
+                del held[index]
+                return None
+    send(engine, turn.job, turn.write.hints)
+    return turn.job
 
 
 def _read(engine: Engine, job_id: str, *, with_definition: bool = True) -> Job | None:
@@ -153,13 +194,6 @@ def _read(engine: Engine, job_id: str, *, with_definition: bool = True) -> Job |
         return engine.jobs.get(job_id, with_definition=with_definition)
     except UnreadableRowError:
         return None
-
-
-def _still_waits(engine: Engine, job_id: str, slot: str, run: ActiveRun, key: str) -> bool:
-    """Whether the run waits for the key still, now that it has a slot: another drain may have been faster."""
-    job = _read(engine, job_id, with_definition=False)
-    now = None if job is None else job.runs.get(slot)
-    return now is not None and now.waits_for == key and now.attempt == run.attempt
 
 
 def _execution(job: Job, slot: str, run: ActiveRun) -> str:
@@ -193,14 +227,3 @@ def _candidates(engine: Engine, key: str, also: Job | None, granted: int) -> lis
         waiting = waits_of(also).get(key, [])
         found += [(place_of(also.priority, run.deferred_at or 0), also.id) for _, run in waiting[:1]]
     return list(dict.fromkeys(job_id for _, job_id in sorted(found)))
-
-
-def _grant(engine: Engine, key: str, held: dict[int, Slot], most: int, execution: str, now: int) -> Slot | None:
-    """Write the execution into a free slot; None where there is none left."""
-    for index in range(most):
-        if index in held:
-            continue
-        slot = Slot(index=index, holder=execution, mark=engine.new_write_id(), at=now, until=now + GRANT_SECONDS)
-        if engine.slots.take(key, slot, instead_of=None):
-            return slot
-    return None

@@ -18,10 +18,13 @@ from functions.domain.lean import decide_lean_end, fits_the_row, may_end_lean
 from functions.domain.lease import LEASE_GRACE, seconds_to_call
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.path import PathKind, call_seconds, path_of
-from functions.domain.run import RunState
+from functions.domain.permits import decide_call_over
+from functions.domain.run import ActiveRun, RunState
 from functions.domain.step import step_of
 from functions.usecases import circuits, concurrency, graph
 from functions.usecases.admission import Admission
+from functions.usecases.circuits import Answered
+from functions.usecases.consequences import carry_out
 from functions.usecases.judging import judged
 from functions.usecases.services import Attempts, Engine, Executor
 from functions.usecases.upstream_values import payload_of
@@ -122,7 +125,7 @@ def _go_on(executor: Executor, applied: Applied) -> Handled:
     """Do what the winner of the write has to do: end a run, make an attempt, or nothing."""
     write, slot = applied.write, applied.write.starts
     if write.ends is not None:
-        return Handled(write.reason, carry_out(executor, applied, write.ends))
+        return Handled(write.reason, end_condemned(executor, applied, write.ends))
     if slot is None:
         return Handled(write.reason)
     started_at = applied.job.runs[slot].started_at
@@ -155,13 +158,12 @@ def _execute(executor: Executor, job: Job, slot: str) -> Execution | None:
     if seconds < 1:
         return None
     answer = _call(executor, job, slot, timeout_seconds=seconds)
+    answered = Answered(job, slot, answer)
     if run.deadline_at is not None and answer.status is ExecutionStatus.COMPLETED:
         _accept(executor, job, slot)
-        circuits.report(executor, job, slot, answer)
+        circuits.report(executor, answered)
         return None
-    execution = conclude(executor, job, _judged_in_time(executor, job, slot, answer))
-    circuits.report(executor, job, slot, answer)
-    return execution
+    return conclude(executor, job, _judged_in_time(executor, job, slot, answer), answered)
 
 
 def _accept(executor: Executor, job: Job, slot: str) -> None:
@@ -209,7 +211,6 @@ def _hand_over(executor: Executor, job: Job, slot: str) -> Execution | None:
         row = judged(executor, job, slot, TargetAnswer(status=ExecutionStatus.FAILED, error=problem))
     execution = executor.history.record(row)
     follow(executor, job, execution, fence=run.fence)
-    circuits.report(executor, job, slot, None)
     return execution
 
 
@@ -243,7 +244,7 @@ def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | Non
     return attempts.targets.call(invocation, dict(definition.target))
 
 
-def carry_out(engine: Engine, condemned: Applied, slot: str) -> Execution:
+def end_condemned(engine: Engine, condemned: Applied, slot: str) -> Execution:
     """End the run in `slot`, which this write gave its verdict; returns what history has of it."""
     concurrency.after_write(engine, condemned)
     return record_verdict(engine, condemned.job, slot)
@@ -265,41 +266,67 @@ def time_out(engine: Engine, job: Job, slot: str) -> Execution:
     return execution
 
 
-def follow(engine: Engine, job: Job, execution: Execution, *, fence: int, until: float | None = None) -> Job:
-    """Let the job's row follow the history row of the run seen under `fence`, then send what that made due.
+def follow(
+    engine: Engine,
+    job: Job,
+    execution: Execution,
+    *,
+    fence: int,
+    answered: Answered | None = None,
+    goes_on: bool = False,
+    until: float | None = None,
+) -> Job:
+    """Let the job's row follow the history row of the run seen under `fence`, then do what follows from that.
 
-    Returns the row as this write left it; `job` where the run was no longer there. Tried until `until`, as `apply`.
+    `answered`: what the target said, where the attempt's owner ends it. `goes_on`: a caller cancels it, so its call may
+    go on and keeps its permits. Tried until `until`, as `apply`.
+    Returns the row as this write left it; `job` where the run was no longer there.
     """
 
     def decide(row: Job, _: str) -> Write | Drop:
-        return decide_end(row, execution, fence=fence, now=engine.clock.now())
+        return decide_end(row, execution, fence=fence, now=engine.clock.now(), goes_on=goes_on)
 
     ended = apply(engine, job, decide, until=until)
-    return job if isinstance(ended, Drop) else _ended(engine, ended, execution)
+    if isinstance(ended, Applied):
+        return _ended(engine, ended, execution, answered)
+    if answered is not None:
+        call_over(engine, job.id, execution.slot_id, job.runs[execution.slot_id])
+        circuits.report(engine, answered)
+    return job
 
 
-def _ended(engine: Engine, ended: Applied, execution: Execution) -> Job:
-    send(engine, ended.job, ended.write.hints)
-    concurrency.after_write(engine, ended)
+def _ended(engine: Engine, ended: Applied, execution: Execution, answered: Answered | None) -> Job:
+    carry_out(engine, ended, answered)
     engine.ended(execution)
     return ended.job
 
 
-def conclude(engine: Engine, job: Job, execution: Execution) -> Execution:
+def call_over(engine: Engine, job_id: str, slot: str, run: ActiveRun) -> None:
+    """The call of an attempt that others have ended is over, says its owner: where it was cancelled, and kept its
+    permits for it, they are free now."""
+    row = engine.jobs.get(job_id, with_definition=False) if run.holds else None
+    if row is None:
+        return
+    over = apply(engine, row, lambda row, _: decide_call_over(row, slot, run.attempt, now=engine.clock.now()))
+    if isinstance(over, Applied):
+        carry_out(engine, over)
+
+
+def conclude(engine: Engine, job: Job, execution: Execution, answered: Answered | None = None) -> Execution:
     """End an attempt as the one process that may: the one whose start won, once. Returns what is recorded of it.
 
     `job` is the row as the start left it.
     """
     may = may_end_lean(job, execution.slot_id, execution.attempt) and fits_the_row(execution)
-    if may and _end_lean(engine, job, execution):
+    if may and _end_lean(engine, job, execution, answered):
         return execution
     until = _owned_until(job, execution.slot_id)
     recorded = insist(engine, lambda: engine.history.record(execution), until=until)
-    follow(engine, job, recorded, fence=execution.fence, until=until)
+    follow(engine, job, recorded, fence=execution.fence, answered=answered, until=until)
     return recorded
 
 
-def _end_lean(engine: Engine, job: Job, execution: Execution) -> bool:
+def _end_lean(engine: Engine, job: Job, execution: Execution, answered: Answered | None) -> bool:
     """End the attempt in one write of the row; False where that is not to be had, and history has to decide."""
 
     def decide(row: Job, mark: str) -> Write | Drop:
@@ -311,5 +338,5 @@ def _end_lean(engine: Engine, job: Job, execution: Execution) -> bool:
         return False
     if isinstance(ended, Drop):
         return False
-    _ended(engine, ended, execution)
+    _ended(engine, ended, execution, answered)
     return True

@@ -23,9 +23,10 @@ from functions.domain.run import LastRun
 from functions.domain.upstream import RESULT_NOT_KEPT, Ends, Parent, parent_of, unmet
 from functions.parallel import for_all
 from functions.usecases.ancestors import as_settled
+from functions.usecases.consequences import carry_out
 from functions.usecases.dependencies import runs_once
 from functions.usecases.services import Engine, Executor
-from functions.usecases.writing import apply, send
+from functions.usecases.writing import apply
 
 PAGE = 50
 """Dependents that are read at a time."""
@@ -77,7 +78,7 @@ def _walked(executor: Executor, job: Job, walk: Telling) -> str:
     done = apply(executor, job, lambda row, _: decide_told(row, walk, now=executor.clock.now()))
     if isinstance(done, Drop):
         return done.reason
-    send(executor, done.job, done.write.hints)
+    carry_out(executor, done)
     return done.write.reason
 
 
@@ -137,7 +138,7 @@ def _ask(executor: Executor, job: Job) -> tuple[Job, str]:
     done = apply(executor, job, decide)
     if isinstance(done, Drop):
         return job, done.reason
-    send(executor, done.job, done.write.hints)
+    carry_out(executor, done)
     return done.job, done.write.reason
 
 

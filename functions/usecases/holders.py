@@ -9,6 +9,7 @@ from functions.domain.errors import LostRaceError, UnreadableRowError
 from functions.domain.ids import parse_execution_id
 from functions.domain.job import Job
 from functions.domain.lease import is_free
+from functions.domain.permits import cancelled_call
 from functions.usecases.services import Engine
 
 
@@ -30,6 +31,8 @@ def is_given_up(engine: Engine, holder: str, place: str | None = None) -> bool:
     if key is None or job is None:
         return True
     run = running(job, key)
+    if run is None and place is not None:
+        run = cancelled_call(job, key)  # a permit is held as long as its call may go on
     if run is not None:
         if run.deadline_at is not None if place is None else place not in run.holds:
             return True

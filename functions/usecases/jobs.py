@@ -26,6 +26,7 @@ from functions.domain.hint import Hint
 from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Job, JobStatus
 from functions.ports import Page
+from functions.usecases.consequences import carry_out
 from functions.usecases.dependencies import connected
 from functions.usecases.rewiring import Wiring, rewired_edges, wire
 from functions.usecases.services import Services
@@ -300,7 +301,7 @@ def _change(
         return applied
     rewired_edges(services, applied.before, applied.job)
     disarm_replaced(services, applied)
-    send(services, applied.job, applied.write.hints)
+    carry_out(services, applied)
     return applied.job
 
 

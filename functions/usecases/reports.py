@@ -12,9 +12,10 @@ from functions.domain.ids import ExecutionKey, parse_execution_id
 from functions.domain.job import Job
 from functions.domain.lease import is_held, is_overdue
 from functions.domain.outcome import TargetAnswer
+from functions.domain.permits import cancelled_call
 from functions.domain.progress import Progress
 from functions.domain.run import ActiveRun
-from functions.usecases.executor import follow, time_out
+from functions.usecases.executor import call_over, follow, time_out
 from functions.usecases.judging import judged
 from functions.usecases.services import Services
 
@@ -38,6 +39,7 @@ def end_execution(
     """
     found = _find(services, caller, execution, holder)
     if found.run is None:
+        _end_call(services, found, holder)
         return _as_recorded(services, found, holder, answer)
     run, job = found.run, found.job
     mark = None if holder.token is None else report_mark(holder.token)
@@ -46,6 +48,13 @@ def end_execution(
     if not is_same_report(recorded, holder, answer):
         raise _ended(recorded)
     return recorded
+
+
+def _end_call(services: Services, found: _Reported, holder: Holder) -> None:
+    """The work of an attempt that was cancelled is over, says its holder: it keeps its permits no longer."""
+    call = cancelled_call(found.job, found.key)
+    if call is not None and holder.holds(call):
+        call_over(services, found.job.id, found.key.slot_id, call)
 
 
 def report_progress(services: Services, caller: Caller, execution: str, holder: Holder, progress: Progress) -> bool:

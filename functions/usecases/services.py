@@ -45,6 +45,7 @@ class Engine:
     history: RunHistory
     timetable: Timetable
     slots: Slots
+    circuits: Circuits
     clock: Clock
     types: JobTypes
     new_write_id: Callable[[], str] = ids.new_write_id
@@ -71,7 +72,6 @@ class Services(Polls):
     progress: ProgressBoard
     idempotency: IdempotencyKeys
     owners: Owners
-    circuits: Circuits
     retry_configs: RetryConfigs
     machine: Machine
     dependents: Dependents
@@ -86,7 +86,6 @@ class Attempts(Engine):
     """What calling a target, and recording what came of it, needs besides."""
 
     targets: Targets
-    circuits: Circuits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -19,6 +19,7 @@ from functions.domain.outcome import TargetAnswer
 from functions.domain.run import ActiveRun, RunState
 from functions.domain.step import Step
 from functions.usecases import circuits
+from functions.usecases.circuits import Answered
 from functions.usecases.executor import attempt, follow
 from functions.usecases.judging import judged, judged_lost
 from functions.usecases.services import Attempts
@@ -71,7 +72,12 @@ def invoke(attempts: Attempts, step: Step) -> Execution | None:
         return None
     seconds = min(job.defined.timeout_seconds, left)
     execution, answer = attempt(attempts, job, step.slot_id, timeout_seconds=seconds)
-    circuits.report(attempts, job, step.slot_id, answer)
+    answered = Answered(job, step.slot_id, answer)
+    if execution.status is ExecutionStatus.CANCELLED:
+        # Nobody may come after this: the cancel stops the machine.
+        follow(attempts, job, execution, fence=run.fence, answered=answered)
+    else:
+        circuits.report(attempts, answered)
     return execution
 
 
@@ -131,9 +137,9 @@ def _conclude(
     job, run = found
     mine = row(job, run)
     execution = attempts.history.record(mine)
-    follow(attempts, job, execution, fence=run.fence)
-    if execution.write_id == mine.write_id:
-        circuits.report(attempts, job, step.slot_id, answer)
+    tells = answer is not None and execution.write_id == mine.write_id
+    answered = Answered(job, step.slot_id, answer) if answer is not None and tells else None
+    follow(attempts, job, execution, fence=run.fence, answered=answered)
     return execution
 
 

@@ -28,6 +28,7 @@ from functions.domain.visit import (
     quarantined,
 )
 from functions.usecases import concurrency
+from functions.usecases.consequences import carry_out
 from functions.usecases.executor import follow
 from functions.usecases.holders import refuse_writes_under_way
 from functions.usecases.judging import judged, judged_lost
@@ -42,7 +43,7 @@ thousands of jobs that wait for the queues to empty."""
 UNREADABLE_SECONDS = 900
 """After which a row that cannot be read is tried again: as late as the longest back-off, for a release that can."""
 _PARALLEL = 8
-_GOES_ON = ("RECOVERED", "WORKER_GONE", "SILENT")
+_GOES_ON = ("RECOVERED", "WORKER_GONE", "SILENT", "CALL_OVER")
 """After these the visit looks at the rest of the row."""
 
 
@@ -138,7 +139,7 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
     if feeding:
         _drain(engine, job, set() if drained is None else drained)
     done, sent = "WATCHED", frozenset[Due]()
-    for _ in range(len(job.runs) + 2):
+    for _ in range(len(job.runs) + 3):
 
         def decide(
             row: Job, _: str, sent: frozenset[Due] = sent, read_at: float = read_at
@@ -158,10 +159,10 @@ def visit(engine: Engine, job_id: str, *, feeding: bool = True, drained: set[str
             return _quarantine(engine, job, decision)
         if not isinstance(decision, Applied):
             return _left(engine, job, decision, done)
+        carry_out(engine, decision)
         if decision.write.reason in _GOES_ON:
             job, done = decision.job, decision.write.reason
             continue
-        send(engine, decision.job, decision.write.hints)
         return decision.write.reason
     return done
 
@@ -185,7 +186,10 @@ def _look_after_waiting(engine: Engine, job: Job) -> str | None:
         return None
     if defined.definition is None:
         stranded = apply(engine, job, lambda row, _: decide_stranded(row, now=engine.clock.now()))
-        return stranded.write.reason if isinstance(stranded, Applied) else stranded.reason
+        if isinstance(stranded, Drop):
+            return stranded.reason
+        carry_out(engine, stranded)
+        return stranded.write.reason
     now, definition = engine.clock.now(), ruled(engine, defined).defined
     send(
         engine,
@@ -252,6 +256,5 @@ def _quarantine(engine: Engine, job: Job, decision: Quarantine) -> str:
         ended := apply(engine, job, lambda row, _: after_quarantine(row, due, now=engine.clock.now())), Applied
     ):
         job, done = ended.job, ended.write.reason
-        concurrency.after_write(engine, ended)
-        send(engine, job, ended.write.hints)
+        carry_out(engine, ended)
     return done

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from functions.domain import job, lease, path
-from tests.driver import Driver
+from functions.domain import concurrency, job, lease, path
+from functions.domain.instants import rfc3339
+from functions.usecases.actions import cancel_job
+from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World
 from tests.faults import Crash
 from tests.flows import OK, rows_of
+from tests.permits import WAITED, Queue
 
 TICK = 60
 TIMEOUT = 60
@@ -19,6 +22,10 @@ HINT_LOST = job.HINT_SLACK + TICK
 CALLBACK_TIMEOUT = 7_200
 CALL_LOST = path.DIRECT_SECONDS + lease.LEASE_MARGIN + lease.LEASE_GRACE + TICK
 OWNER_LOST = TIMEOUT + lease.LEASE_MARGIN + lease.LEASE_GRACE + TICK
+
+
+PASSED_ON = HINT_LOST + TICK
+"""A permit is with the next run by then where the hint that the sweep has sent again is lost, too."""
 
 
 def die(_: Any) -> Any:
@@ -57,6 +64,42 @@ def test_a_callback_whose_call_was_lost_is_replaced(second: int) -> None:
     first, late = starts(second, die, completion="callback", timeoutSeconds=CALLBACK_TIMEOUT)
     assert first == 0
     assert CALL_LOST - TICK <= late <= CALL_LOST
+
+
+@pytest.mark.parametrize("second", range(0, 60, 7))
+def test_the_lost_hint_of_a_run_whose_turn_it_is_is_replaced_however_long_it_has_waited(second: int) -> None:
+    queue = Queue(since=NOW + WAITED + second)
+    queue.driver.run(HINT_LOST + 2)
+    late = queue.started(queue.first)
+    assert late is not None
+    assert job.HINT_SLACK <= late <= HINT_LOST
+
+
+@pytest.mark.parametrize("second", range(0, 60, 7))
+def test_a_permit_is_passed_on_where_that_hint_is_lost_too(second: int) -> None:
+    queue = Queue(since=NOW + WAITED + second)
+    queue.lose_all_hints(queue.first)
+    queue.driver.run(PASSED_ON + 2)
+    late = queue.started(queue.second)
+    assert late is not None
+    assert concurrency.GRANT_SECONDS <= late <= PASSED_ON
+
+
+@pytest.mark.parametrize("second", range(0, 60, 7))
+def test_the_permit_of_a_cancelled_call_whose_owner_died_is_passed_on(second: int) -> None:
+    driver = Driver(World(clock=FakeClock(NOW)))
+    driver.world.targets.answers = [die, OK]
+    limit = {"concurrencyKey": "database", "maxConcurrency": 1, "timeoutSeconds": TIMEOUT}
+    at = {"type": "once", "at": f"2027-01-15T08:02:{second:02d}Z"}
+    cancelled = driver.create(schedule=at, **limit)
+    driver.run_until(NOW + 120 + second + 1)
+    waits = driver.create(schedule={"type": "once", "at": rfc3339(NOW + 120 + second + 1)}, **limit)
+    driver.run(1)
+    cancel_job(driver.services, SCHEDULER, cancelled.id)
+    driver.run_until(NOW + 900)
+    [end] = driver.executions(waits.id)
+    late = (end.started_at or 0.0) - NOW - 120 - second
+    assert OWNER_LOST - TICK <= late <= OWNER_LOST
 
 
 def test_what_cannot_be_started_is_quarantined() -> None:

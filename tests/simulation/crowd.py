@@ -50,7 +50,50 @@ def crowd(seed: int) -> Plan:
         if kind == "pause":
             later = at + choose.choice([1, 20, 100])
             actions.append(Action(f"a{jobs + 2 * number + 1} resume", "resume", job, later))
+    _orchestrate(random.Random(f"{seed}/crowd's machine"), actions)
+    actions += _changes(random.Random(f"{seed}/crowd's changes"), actions, base)
     return Plan(seed, base, base + LENGTH, nature, _weather(choose, base), actions)
+
+
+def _orchestrate(choose: random.Random, actions: list[Action]) -> None:
+    """Some attempts are run by the state machine, some of them for long; some jobs are not retried."""
+    for action in actions:
+        if action.document is None:
+            continue
+        if choose.random() < 0.25:
+            action.document.update({"orchestrated": True, "timeoutSeconds": choose.choice([5, 60, 300])})
+        if choose.random() < 0.25:
+            action.document["retryConfig"] = {"maxRetries": 0}
+
+
+def _changes(choose: random.Random, actions: list[Action], base: int) -> list[Action]:
+    """Callers give jobs other keys, limits, targets and circuits, pause them by the way, and cancel and delete some."""
+    made = []
+    created = [action for action in actions if action.kind == "create"]
+    for number in range(choose.choice([0, 0, 3, 6])):
+        one = choose.choice(created)
+        at = base + 25 + choose.choice([choose.random() * 60, choose.random() * LENGTH * 0.8])
+        kind = choose.choice(["change", "change", "change", "cancel", "cancel execution", "delete", "resume"])
+        document, enabled = None, None
+        if kind == "change":
+            document, enabled = _changed(choose, one.document or {}), choose.choice([None, None, True, False])
+        made.append(Action(f"c{number} {kind}", kind, one.job, at, None, document, enabled))
+    return made
+
+
+def _changed(choose: random.Random, document: dict[str, Any]) -> dict[str, Any]:
+    """The document with another key, limit, target, circuit or type; the schedule stays."""
+    changed = {**document}
+    limit = choose.choice([None, 1, 2, 3])
+    for name in ("concurrencyKey", "maxConcurrency", "circuitBreaker", "type"):
+        changed.pop(name, None)
+    if limit is not None:
+        changed |= {"concurrencyKey": choose.choice(["database", "database", "other"]), "maxConcurrency": limit}
+    if (breaker := choose.choice(BREAKERS)) is not None:
+        changed["circuitBreaker"] = breaker
+    if choose.random() < 0.4:
+        changed["type"] = TYPE
+    return changed | {"target": {"type": "http", "url": choose.choice(TARGETS)}}
 
 
 def _document(choose: random.Random, base: int) -> dict[str, Any]:

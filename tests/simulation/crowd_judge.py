@@ -15,11 +15,15 @@ from tests.simulation.life import Violation
 if TYPE_CHECKING:
     from functions.domain.concurrency import Slot
     from functions.domain.execution import Execution
+    from functions.domain.outcome import Invocation
     from tests.simulation.actors import Actor, Weather
     from tests.simulation.world import World
 
 LEFT_BEHIND = 600
 """Seconds after the last fault by which everything that waits for a slot was looked after."""
+IDLE = 2 * 60 + 30 + 10
+"""Seconds for which a permit may be kept for a run that does not start: its hint is sent again within 90 s, and the
+permit passed on a minute later."""
 _RANKS = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 
 
@@ -37,6 +41,18 @@ class CrowdJudge:
         """Executions that started as probes since the circuit was closed last."""
         self.holds: dict[str, dict[str, Slot | None]] = {}
         """What each execution held when it started, by name."""
+        self.limits: dict[str, list[tuple[str, int]]] = {}
+        """The limits that counted for each execution when it started."""
+        self.leases: dict[str, int] = {}
+        """Of each execution, as its row said last."""
+        self.over: set[str] = set()
+        """Executions that history has: their circuits may have been told before their rows follow."""
+        self.calls: dict[str, str] = {}
+        """Calls under way: execution to the key of the actor that makes it."""
+        self.started_as: dict[str, tuple[str, int]] = {}
+        """Probes: execution to its circuit, with the `seq` that it had when the probe started."""
+        self.idle: dict[str, tuple[str, float]] = {}
+        """By name of a permit: who has it without running on it, and since when somebody waits for it."""
         self.ended: dict[str, list[str]] = {}
         """Executions that an actor's writes ended."""
         self.writes = self.runs = 0
@@ -52,11 +68,19 @@ class CrowdJudge:
         self.writes += 1
         self.world.note(f"    {actor.key} wrote {self.world.label(row.id)} {_shown(row)}")
         self.rows[row.id] = row
+        self._attention(row)
+        self._idle()
         for slot, run in row.runs.items():
             old = None if before is None else before.runs.get(slot)
+            execution = execution_id(row.id, slot, run.attempt)
+            if run.state is RunState.RUNNING:
+                self.leases[execution] = run.lease_expires_at or 0
             if run.state is RunState.RUNNING and (old is None or old.state is not RunState.RUNNING):
                 self.runs += 1
-                self.holds[execution_id(row.id, slot, run.attempt)] = {name: self._slot(name) for name in run.holds}
+                self.holds[execution] = {name: self._slot(name) for name in run.holds}
+                self.limits[execution] = _limits_of(row)
+                if run.probes is not None:
+                    self.started_as[execution] = (run.probes, self.world.circuits.rows[run.probes].seq)
                 self._started(row, slot, run, actor)
         for slot, run in {} if before is None else before.runs.items():
             new = row.runs.get(slot)
@@ -75,10 +99,52 @@ class CrowdJudge:
                 for name in run.holds:
                     must(name not in held, "never more than the limit", (name, held.get(name), execution))
                     held[name] = execution
-                for key, most in _limits_of(row):
+                for key, most in self.limits[execution]:
                     mine = [name for name in run.holds if name.rpartition("#")[0] == key]
                     must(len(mine) == 1, "who runs holds a slot of each key", (execution, key, run.holds))
                     must(int(mine[0].rpartition("#")[2]) < most, "a job sees its own limit", (execution, mine, most))
+
+    def _attention(self, row: Job) -> None:
+        """Who is due, runs, or was cancelled in its call, is looked after in time (docs/protocol.md, 1.2)."""
+        looks = [run.lease_expires_at or 0 for run in row.cancelled_calls.values()]
+        for run in row.runs.values():
+            if run.state is RunState.RUNNING:
+                looks.append(run.lease_expires_at or 0)
+            elif run.state is RunState.WAITING and run.waits_for is None and not row.holds(run):
+                looks.append((run.due_at or 0) + 30)
+        if looks and not row.wakes:
+            must(row.attention_at is not None, "what is due is looked after", row)
+            must((row.attention_at or 0) <= min(looks), "what is due is looked after", (row.attention_at, looks))
+
+    def _idle(self) -> None:
+        """No permit is kept for long for a run that does not start while others wait for it (docs/architecture.md)."""
+        waits = {
+            run.waits_for
+            for row in self.rows.values()
+            for run in row.runs.values()
+            if run.waits_for is not None and not row.holds(run)
+        }
+        busy = {
+            (execution_id(row.id, slot, run.attempt), name)
+            for row in self.rows.values()
+            for slot, run in (*row.runs.items(), *row.cancelled_calls.items())
+            for name in run.holds
+        }
+        for key, slots in self.world.slots.rows.items():
+            for index, slot in slots.items():
+                name = f"{key}#{index}"
+                holder, since = self.idle.get(name, ("", self.now))
+                if key not in waits or (slot.holder, name) in busy or holder != slot.holder:
+                    since = self.now
+                self.idle[name] = (slot.holder, since)
+                late = self.now - since > IDLE and not self._hampered
+                must(not late, "a permit that nobody uses is passed on", (name, slot, since))
+
+    @property
+    def _hampered(self) -> bool:
+        """Whether this story has faults besides lost messages, or weather: then permits idle for longer."""
+        nature = self.world.nature
+        return bool(nature.faults or nature.stalls or self.world.weather)
 
     def _leased(self, run: ActiveRun) -> bool:
         return run.state is RunState.RUNNING and self.now < (run.lease_expires_at or 0)
@@ -106,7 +172,7 @@ class CrowdJudge:
         )
         must(probe, "an open circuit lets none through but its probe", (execution, versions))
         others = self.probes.setdefault(key, set())
-        running = [each for each in others if self._runs(each)]
+        running = [each for each in others if self._runs(each) and each not in self.over]
         must(not running, "one probe at a time", (execution, running))
         others.add(execution)
 
@@ -134,7 +200,21 @@ class CrowdJudge:
             for name, held in self.holds.get(execution, {}).items():
                 # A late duplicate of its hint may have taken it once more, and gives it back itself.
                 left = held is not None and self._slot(name) == held and not self._runs(execution)
-                must(not left, "an end frees its slot", (execution, held))
+                must(not left or self._goes_on(execution), "an end frees its slot", (execution, held))
+            self._told(execution)
+
+    def _goes_on(self, execution: str) -> bool:
+        """Whether it was cancelled, and its row keeps its permits for its call."""
+        row = self.rows[execution[:36]]
+        call = row.cancelled_calls.get(execution[37:].rpartition("-")[0])
+        return call is not None and call.attempt == int(execution[-4:])
+
+    def _told(self, execution: str) -> None:
+        """Whoever ended a probe has told its circuit. A late copy of its hint may have taken the place once more."""
+        key, seq = self.started_as.get(execution, ("", 0))
+        circuit = self.world.circuits.rows.get(key)
+        left = circuit is not None and circuit.seq == seq and circuit.probe is not None
+        must(not left, "an end tells its circuit", (execution, circuit))
 
     def _slot(self, name: str) -> Slot | None:
         key, _, index = name.rpartition("#")
@@ -162,14 +242,36 @@ class CrowdJudge:
 
     def recorded(self, execution: Execution, actor: Actor) -> None:
         self.world.note(f"    {actor.key} recorded {execution.id} {execution.status} {execution.reason}")
+        self.over.add(execution.id)
+        if execution.reason == "CIRCUIT_OPEN" and execution.final and not self._hampered:
+            self._given_up(execution)
 
-    def called(self, *_: object) -> None: ...
+    def _given_up(self, execution: Execution) -> None:
+        """A run waits in vain for a circuit only while that is open, or another attempt probes."""
+        row = self.rows[execution.job_id]
+        circuit = self.world.circuits.rows.get(f"http:{row.defined.document['target']['url'].split('/')[2]}:443")
+        if circuit is None or circuit.open_until is None or circuit.open_until > self.now - 5:
+            return
+        since = max(at for at, version in self.circuits[circuit.key] if version.seq == circuit.seq)
+        probes = circuit.probe is not None and (self._runs(circuit.probe.execution_id) or since > self.now - 5)
+        must(probes or since > self.now - 5, "a run is not ended by a probe that is over", (execution, circuit))
+
+    def called(self, invocation: Invocation, actor: Actor) -> None:
+        """No two calls are made on one permit, whatever became of their attempts, as long as they have leases."""
+        mine = invocation.execution_id
+        names = self.holds.get(mine, {}).keys()
+        for other in self.calls:
+            shared = names & self.holds.get(other, {}).keys()
+            leased = self.now < min(self.leases[mine], self.leases[other])
+            must(not shared or not leased, "no call is made beside one on the same permit", (mine, other, shared))
+        self.calls[mine] = actor.key
+
+    def answered(self, invocation: Invocation, *_: object) -> None:
+        self.calls.pop(invocation.execution_id, None)
 
     def sends(self, *_: object) -> None: ...
 
     def skipped(self, *_: object) -> None: ...
-
-    def answered(self, *_: object) -> None: ...
 
     def replied(self, *_: object) -> None: ...
 
@@ -177,6 +279,8 @@ class CrowdJudge:
 
     def fault(self, name: str, label: str | None, actor: Actor | None) -> None:
         self.faults += 1
+        if actor is not None and name.endswith(("died", "dies in the call")):
+            self.calls = {one: by for one, by in self.calls.items() if by != actor.key}
 
 
 def must(fits: object, rule: str, detail: object) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.simulation.mutant import Mutant, m
 from tests.simulation.mutants_gates import GATE_MUTANTS
 from tests.simulation.mutants_graph import GRAPH_MUTANTS
+from tests.simulation.mutants_permits import PERMIT_MUTANTS
 from tests.simulation.mutants_races import RACE_MUTANTS
 from tests.simulation.mutants_sender import SENDER_MUTANTS
 from tests.simulation.mutants_work import WORK_MUTANTS
@@ -190,7 +191,8 @@ MUTANTS: list[Mutant] = [
         (
             "usecases/executor.py",
             "    recorded = insist(engine, lambda: engine.history.record(execution), until=until)\n"
-            "    follow(engine, job, recorded, fence=execution.fence, until=until)\n    return recorded\n",
+            "    follow(engine, job, recorded, fence=execution.fence, answered=answered, until=until)\n"
+            "    return recorded\n",
             "    follow(engine, job, execution, fence=execution.fence)\n    return engine.history.record(execution)\n",
         ),
     ),
@@ -773,8 +775,8 @@ MUTANTS: list[Mutant] = [
         "nobody tells the circuit what came of an attempt",
         (
             "usecases/executor.py",
-            "    circuits.report(executor, job, slot, answer)\n    return execution\n",
-            "    return execution\n",
+            "    return conclude(executor, job, judged(executor, job, slot, answer), answered)\n",
+            "    return conclude(executor, job, judged(executor, job, slot, answer))\n",
         ),
         by="tests/unit/test_circuits_in_use.py",
     ),
@@ -804,8 +806,8 @@ MUTANTS: list[Mutant] = [
         "a slot is granted whoever took it since",
         (
             "usecases/concurrency.py",
-            "        if engine.slots.take(key, slot, instead_of=None):\n            return slot\n",
-            "        engine.slots.rows.setdefault(key, {})[index] = slot\n        return slot\n",
+            "        if engine.slots.take(key, kept, instead_of=None):\n",
+            "        engine.slots.rows.setdefault(key, {})[index] = kept\n        if True:\n",
         ),
         seed=27,
     ),
@@ -850,12 +852,12 @@ MUTANTS: list[Mutant] = [
     m(
         "an end keeps its slot",
         "the row follows an end, and its slot stays",
-        ("usecases/executor.py", "    concurrency.after_write(engine, ended)\n", ""),
+        ("usecases/consequences.py", "    concurrency.after_write(engine, applied)\n", ""),
     ),
     m(
         "a cancel keeps the slot",
         "a cancelled job's slots stay",
-        ("usecases/actions.py", "    concurrency.after_write(services, decided)\n", ""),
+        ("usecases/actions.py", "    carry_out(services, decided)\n    cleared", "    cleared"),
         by="tests/unit/test_concurrency_in_use.py",
     ),
     m(
@@ -894,6 +896,8 @@ MUTANTS: list[Mutant] = [
         "a grant for who is paused",
         "a paused job's run is granted a slot",
         ("domain/concurrency.py", " and not job.holds(run):", ":"),
+        ("domain/permits.py", "run.current_attempt != attempt or job.holds(run):", "run.current_attempt != attempt:"),
+        ("domain/permits.py", "run.waits_for is not None or job.holds(run)", "run.waits_for is not None"),
         by="tests/unit/test_places.py",
     ),
     # --- lifecycle events ---
@@ -1079,7 +1083,7 @@ MUTANTS: list[Mutant] = [
         by="tests/unit/test_steps.py",
     ),
 ]
-MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS + RACE_MUTANTS
+MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS + RACE_MUTANTS + PERMIT_MUTANTS
 
 EXCLUDED = {
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",

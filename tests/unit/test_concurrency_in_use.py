@@ -221,21 +221,27 @@ class TestCallers:
         assert busy.order == [first, last, paused]
         assert held(made) == []
 
-    def test_a_cancelled_attempt_gives_its_slot_at_once(self) -> None:
+    def test_a_cancelled_attempt_gives_its_slot_once_its_call_has_ended(self) -> None:
         made, busy = driver(30)
         first, second = create(made), create(made, schedule=at(11))
         made.run_until(NOW + 12)
         cancel_job(made.services, SCHEDULER, first)
-        made.run_until(NOW + 15)
+        made.run_until(NOW + 39)
+        assert busy.order == [first]
+        made.run_until(NOW + 42)
         assert busy.order == [first, second]
+        assert busy.most == 1
 
     def test_a_cancelled_execution_too(self) -> None:
         made, busy = driver(30)
         first, second = create(made), create(made, schedule=at(11))
         made.run_until(NOW + 12)
         cancel_execution(made.services, SCHEDULER, f"{first}-{NOW + 10}-0001")
-        made.run_until(NOW + 15)
+        made.run_until(NOW + 39)
+        assert busy.order == [first]
+        made.run_until(NOW + 42)
         assert busy.order == [first, second]
+        assert busy.most == 1
 
     def test_a_job_cancelled_with_its_grant_gives_it_to_the_next(self) -> None:
         made, busy = driver()
