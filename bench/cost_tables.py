@@ -125,10 +125,12 @@ def _beside(costs: Costs) -> Table:
 
 def _standing(costs: Costs) -> Table:
     jobs = JOBS_A_DAY * prices.DAYS_A_MONTH / MILLION
+    rows = [(one.what, one.month, one.counted) for one in costs.standing]
+    rows.append(("all", sum(one.month for one in costs.standing), ""))
     return Table(
         "8. What stands idle, $",
         ("what", "a month", "a million jobs, at one million a day", "counted"),
-        [(one.what, _money(one.month), _money(one.month / jobs, 3), one.counted) for one in costs.standing],
+        [(what, _money(month), _money(month / jobs, 3), counted) for what, month, counted in rows],
     )
 
 

@@ -31,8 +31,12 @@ SAMPLED = 0.05
 POLLERS = 5
 """Long polls of 20 s that Lambda keeps open on a quiet queue (Lambda developer guide; from memory, unverified)."""
 QUEUES = 3
-METRICS = 8
+METRICS = 9
 """Names in functions/telemetry.py, each with the dimension `service`."""
+ALARMS = 19
+"""Of infra/observability.py."""
+MACHINE_CLIENTS = 1
+"""Of infra/identity.py."""
 KEY_REQUESTS_A_DAY = 4 * 4 * 288
 """DynamoDB asks KMS for a table's key every five minutes at most for each caller: four tables, the four
 functions that a one-time job passes."""
@@ -186,4 +190,11 @@ def standing(tick: Usage) -> list[Standing]:
         Standing(what="customer key", counted="1", month=prices.KMS_KEY.of(1)),
         Standing(what="webhook secret", counted="1", month=prices.SECRET.of(1)),
         Standing(what="custom metrics", counted=str(METRICS), month=prices.METRIC.of(METRICS)),
+        Standing(what="alarms", counted=str(ALARMS), month=prices.ALARM.of(ALARMS)),
+        Standing(
+            what="Cognito client for machines",
+            counted=f"{MACHINE_CLIENTS}; each machine that asks for a token an hour costs "
+            f"{prices.MACHINE_TOKEN.of(prices.HOURS_A_MONTH):.2f} besides",
+            month=prices.MACHINE_CLIENT.of(MACHINE_CLIENTS),
+        ),
     ]

@@ -1,7 +1,8 @@
 """List prices in us-east-1, before any free tier, read on 29 November 2026. The only place a price is written down.
 
 `source` says where each was read. Prices of AWS marked "quoted" were read in texts that quote the AWS Price List of the
-day given, not on AWS's own page; "from memory" ones were read nowhere: check them before you count on them.
+day given, not on AWS's own page, and those of third parties in what these say of AWS; "from memory" ones were read
+nowhere. Check them before you count on them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ DAYS_A_MONTH = HOURS_A_MONTH / 24
 
 _QUOTED = "AWS Price List, quoted"
 _MEMORY = "from memory, unverified"
+_THIRD = "third parties that quote AWS, 2025 and 2026"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,9 @@ TRACES = Price(dollars=5.00, per=MILLION, unit="X-Ray traces", source=_MEMORY)
 KMS_REQUEST = Price(dollars=0.03, per=10_000, unit="KMS requests", source=_MEMORY)
 KMS_KEY = Price(dollars=1.00, per=1, unit="customer key a month", source=_MEMORY)
 SECRET = Price(dollars=0.40, per=1, unit="secret a month", source=_MEMORY)
+ALARM = Price(dollars=0.10, per=1, unit="alarm of standard resolution a month", source=_THIRD)
+MACHINE_CLIENT = Price(dollars=6.00, per=1, unit="Cognito client for machines a month", source=_THIRD)
+MACHINE_TOKEN = Price(dollars=2.25, per=1_000, unit="tokens given to Cognito clients for machines", source=_THIRD)
 TRAFFIC = Price(dollars=0.09, per=1, unit="GB out to the internet", source=_MEMORY)
 
 UTILISATION = 0.7

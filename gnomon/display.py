@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from gnomon.shapes import Gate, HistoryEntry, Job, JobSummary
+    from gnomon.shapes import Gate, HistoryEntry, Job, JobSummary, WaitingFor
 
 __all__ = [
     "circuits_table",
@@ -167,14 +167,13 @@ def fitted(table: Table, console: Console) -> Table:
 def job_details(job: Job, now: datetime) -> Table:
     """One job, a field a line."""
     table = Table(show_header=False, box=None, pad_edge=False)
-    upstream = job.get("upstream")
     rows: list[tuple[str, str | Text]] = [
         ("id", printable(job["id"])),
         ("name", printable(job.get("name", ""))),
         ("status", status(job.get("status", ""))),
         ("silent since", Text(moment(job.get("silentSince"), now), style="red")),
         ("schedule", when_words(job)),
-        ("waits for", printable((upstream and upstream.get("waitingFor")) or "")),
+        ("waits for", waiting_words(job.get("waitingFor"), now)),
         ("target", target_words(cast("dict[str, Any]", job.get("target", {})))),
         ("next run", next_run(job, now)),
         *(("waits", gate_line(gate, now)) for gate in job.get("gates", [])),
@@ -188,6 +187,15 @@ def job_details(job: Job, now: datetime) -> Table:
         if value:
             table.add_row(Text(name, style="bold"), value if isinstance(value, Text) else Text(value))
     return table
+
+
+def waiting_words(waiting: WaitingFor | None, now: datetime) -> str:
+    """`worker reports since 20:07:20 (3 s ago)`; nothing for what waits for its time alone."""
+    if not waiting:
+        return ""
+    since = moment(waiting["since"], now)
+    words = (waiting["kind"].replace("_", " "), waiting["name"] or "", f"since {since}" if since else "")
+    return printable(" ".join(word for word in words if word))
 
 
 def gate_line(gate: Gate, now: datetime) -> str:
@@ -263,6 +271,8 @@ def _what(entry: Mapping[str, Any], now: datetime) -> str:
     if decided:
         said = f": {decided['comment']}" if decided.get("comment") else ""
         parts.append(f"{decided['decision']} by {decided['by']}{said}")
+    if waiting := waiting_words(entry.get("waitingFor"), now):
+        parts.append(f"waits for {waiting}")
     if entry.get("count"):
         parts.append(f"{entry['count']} slots to {clock_time(entry.get('to'), now)}")
     if entry.get("nextRetryAt"):
@@ -297,9 +307,11 @@ def last_run(job: Job | JobSummary, now: datetime) -> Text:
 
 
 def job_status(job: Job | JobSummary) -> Text:
-    """The job's status, and that it is silent."""
+    """The job's status, what it waits for, and that it is silent."""
     silent = Text(" SILENT", style="red") if job.get("silentSince") else Text("")
-    return Text.assemble(status(job.get("status", "")), silent)
+    waiting = job.get("waitingFor")
+    kind = Text(printable(f" ({waiting['kind'].replace('_', ' ')})"), style="dim") if waiting else Text("")
+    return Text.assemble(status(job.get("status", "")), kind, silent)
 
 
 def status(word: str) -> Text:

@@ -9,6 +9,17 @@ JobStatus = Literal[
     "SCHEDULED", "BLOCKED", "RUNNING", "RETRYING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"
 ]
 RunOutcome = Literal["COMPLETED", "PERMANENTLY_FAILED", "CANCELLED", "SKIPPED"]
+WaitKind = Literal[
+    "worker",
+    "concurrency",
+    "job_type",
+    "circuit",
+    "state_machine",
+    "start_rate",
+    "approval",
+    "previous_run",
+    "dependencies",
+]
 ExecutionStatus = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"]
 
 
@@ -120,6 +131,14 @@ class LastRun(TypedDict):
     endedAt: str
 
 
+class WaitingFor(TypedDict):
+    """What a run that is due waits for: `name` says which one."""
+
+    kind: WaitKind
+    name: str | None
+    since: str | None
+
+
 class ActiveRun(TypedDict):
     """A run that goes on, or waits."""
 
@@ -128,6 +147,7 @@ class ActiveRun(TypedDict):
     status: Literal["RUNNING", "WAITING", "QUEUED"]
     attempt: int
     nextAttemptAt: str | None
+    waitingFor: WaitingFor | None
 
 
 class Gate(TypedDict):
@@ -197,6 +217,7 @@ class _State(TypedDict):
     createdBy: str
     createdAt: str
     nextRunAt: str | None
+    waitingFor: WaitingFor | None
     silentSince: str | None
     revision: int
     etag: str
@@ -254,6 +275,7 @@ class Execution(TypedDict):
     deferrals: int
     deferredFor: str | None
     workerId: str | None
+    waitingFor: WaitingFor | None
     approval: ApprovalDecision | None
     progress: Progress | None
     result: Any

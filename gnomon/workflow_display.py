@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from gnomon.display import WIDE, one_line, short_ids, status
+from gnomon.display import WIDE, one_line, short_ids, status, waiting_words
 from gnomon.moments import away, moment, parse
 from gnomon.safe_text import printable
 
@@ -99,6 +99,8 @@ def _waits(member: WorkflowMember, now: datetime) -> str:
             return printable(f"waits for {', '.join(names)}") if names else "is looked at"
         case "approval":
             return "waits for an approval"
+        case "turn":
+            return f"waits for {waiting_words(member.get('waitingFor'), now)}"
         case "resume":
             return "is paused"
         case "time":

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypedDict
 
-from gnomon.shapes import JobStatus, LastRun
+from gnomon.shapes import JobStatus, LastRun, WaitingFor
 
 WorkflowStatus = Literal["RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
 WorkflowMemberStatus = JobStatus | Literal["DELETED"]
@@ -22,7 +22,8 @@ class WorkflowMember(TypedDict):
     name: str
     jobId: str
     status: WorkflowMemberStatus
-    waitsFor: Literal["jobs", "approval", "time", "resume"] | None
+    waitsFor: Literal["jobs", "approval", "time", "resume", "turn"] | None
+    waitingFor: WaitingFor | None
     blockedBy: list[WorkflowBlocker]
     nextRunAt: str | None
     readyAt: str | None

@@ -65,7 +65,7 @@ class Checked:
         return {name: sorted(owners) for name, owners in sorted(found.items())}
 
     def manifest(self) -> str:
-        broken = {one.module: f"functions/jobs/{one.module}: {one.error}" for one in self.modules if one.error}
+        broken = {one.module: _with_place(one) for one in self.modules if one.error}
         return json.dumps({"handlers": self.owners, "broken": broken}, indent=1)
 
     def report(self) -> str:
@@ -81,6 +81,11 @@ class Checked:
                 files = " and ".join(f"functions/jobs/{module}" for module in among)
                 parts.append(f"{files} (handler: {name})\n  Each registers the name {name!r}.\n  Rename all but one.")
         return "\n".join(parts)
+
+
+def _with_place(one: Imported) -> str:
+    error = str(one.error)
+    return error if error.startswith("functions/") else f"functions/jobs/{one.module}: {error}"
 
 
 def check(folder: Path, *, requirements: Path, is_foreign: bool) -> Checked | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functions.api.openapi_bodies import body_schemas
-from functions.api.openapi_gates import GATES
+from functions.api.openapi_gates import GATES, WAITING, WAITS
 from functions.api.openapi_shapes import (
     ANY_JSON,
     CIRCUIT_KEY,
@@ -49,6 +49,7 @@ def _answers(body: Schema) -> dict[str, Schema]:
         "createdBy": {"type": "string"},
         "createdAt": INSTANT,
         "nextRunAt": maybe(INSTANT),
+        "waitingFor": WAITING | {"description": "What the job waits for besides its time; null for nothing."},
         "silentSince": maybe(INSTANT | {"description": "Since when the job has had no success, once it is silent."}),
         "revision": {"type": "integer", "minimum": 1, "description": "Changes by callers; first part of the ETag."},
         "etag": {"type": "string", "description": "The header `ETag`: send it as `If-Match`.", "examples": ['"3.17"']},
@@ -93,6 +94,7 @@ def _answers(body: Schema) -> dict[str, Schema]:
                     "description": "The last attempt begun; 0 before the first.",
                 },
                 "nextAttemptAt": maybe(INSTANT),
+                "waitingFor": WAITING,
             }
         ),
         "RunOutcome": enum_of(Outcome),
@@ -108,14 +110,7 @@ def _answers(body: Schema) -> dict[str, Schema]:
             }
         ),
         **GATES,
-        "Upstream": record(
-            {
-                "waitingFor": maybe(JOB_ID | {"description": "The first job that is not yet as this one needs it."}),
-                "since": maybe(INSTANT | {"description": "Since when it has waited in this round."}),
-                "nextLookAt": maybe(INSTANT | {"description": "null: nothing can come of them any more."}),
-            },
-            description="How a job with dependsOn stands to those it depends on.",
-        ),
+        **WAITS,
         "ExecutionStatus": enum_of(status for status in ExecutionStatus if status is not ExecutionStatus.SKIPPED),
         "ExecutionError": record(
             {"code": {"type": "string", "examples": ["HTTP_503"]}, "message": {"type": "string"}},
@@ -251,6 +246,7 @@ def _execution_fields() -> dict[str, Schema]:
         "deferrals": {"type": "integer", "minimum": 0, "description": "Times it was put off before it started."},
         "deferredFor": maybe({"type": "string", "description": "Why it was put off last."}),
         "workerId": maybe({"type": "string", "description": "The worker that holds it, or held it."}),
+        "waitingFor": WAITING,
         "approval": maybe(ref("ApprovalDecision")),
         "progress": maybe(ref("Progress")),
         "result": {

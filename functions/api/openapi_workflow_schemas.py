@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functions.api.openapi_gates import WAITING
 from functions.api.openapi_shapes import (
     INSTANT,
     JOB_ID,
@@ -78,6 +79,7 @@ def workflow_schemas() -> dict[str, Schema]:
                 "jobId": JOB_ID,
                 "status": _MEMBER_STATUS,
                 "waitsFor": maybe(enum_of(WaitsFor, "What it waits for where it does not run and has not ended.")),
+                "waitingFor": WAITING,
                 "blockedBy": {
                     "type": "array",
                     "items": ref("WorkflowBlocker"),

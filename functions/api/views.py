@@ -11,6 +11,7 @@ from functions.domain.ids import execution_id, run_id, slot_id, slot_instant
 from functions.domain.instants import rfc3339
 from functions.domain.run import RunState
 from functions.domain.target import masked_target
+from functions.domain.waiting import job_waits, run_waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from functions.domain.job_type import StoredTypeConfig
     from functions.domain.progress import Progress
     from functions.domain.run import ActiveRun, Approval
+    from functions.domain.waiting import Waiting
     from functions.ports import Page
     from functions.usecases.history import ActiveExecution, HistoryEntry
 
@@ -102,10 +104,11 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "createdBy": job.created_by,
         "createdAt": rfc3339(job.created_at),
         "nextRunAt": None if job.next_due is None else rfc3339(job.next_due),
+        "waitingFor": waiting_view(job_waits(job)),
         "silentSince": rfc3339(job.silence.since) if job.silence is not None and job.is_silent else None,
         "revision": job.revision,
         "etag": etag(job),
-        "activeRuns": [_run(job.id, slot, run) for slot, run in sorted(job.runs.items())],
+        "activeRuns": [_run(job, slot, run) for slot, run in sorted(job.runs.items())],
         "gates": [_gate(job, slot, run) for slot, run in sorted(job.runs.items()) if run.at_gate],
         "lastRun": last_run_view(job),
     }
@@ -143,15 +146,24 @@ def _upstream(upstream: Upstream, document: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _run(job_id: str, slot: str, run: ActiveRun) -> dict[str, Any]:
+def waiting_view(waiting: Waiting | None) -> dict[str, Any] | None:
+    """What is waited for besides the time; None for nothing."""
+    if waiting is None:
+        return None
+    since = None if waiting.since is None else rfc3339(waiting.since)
+    return {"kind": waiting.kind.value, "name": waiting.name, "since": since}
+
+
+def _run(job: Job, slot: str, run: ActiveRun) -> dict[str, Any]:
     return {
-        "runId": run_id(job_id, slot),
+        "runId": run_id(job.id, slot),
         "scheduledFor": rfc3339(slot_instant(slot)),
         "status": _RUN_STATUS[run.state],
         "attempt": run.attempt,
         "nextAttemptAt": None
         if run.due_at is None or run.state is not RunState.WAITING or run.at_gate
         else rfc3339(run.due_at),
+        "waitingFor": waiting_view(run_waits(job, slot, run)),
     }
 
 
@@ -194,6 +206,7 @@ def _execution(execution: Execution) -> str:
         "deferrals": execution.deferrals,
         "deferredFor": execution.deferred_for,
         "workerId": execution.worker_id,
+        "waitingFor": None,
         "approval": _approval(execution.approval),
         "progress": None,
     }
@@ -214,6 +227,7 @@ def active_view(execution: ActiveExecution) -> dict[str, Any]:
         "deferrals": execution.deferrals,
         "deferredFor": execution.deferred_for,
         "workerId": execution.worker_id,
+        "waitingFor": waiting_view(execution.waiting),
         "approval": _approval(execution.approval),
         "progress": None if execution.progress is None else progress_view(execution.progress),
         "result": None,

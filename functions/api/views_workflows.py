@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from functions.api.body import compact
-from functions.api.views import last_run_view
+from functions.api.views import last_run_view, waiting_view
 from functions.domain.instants import rfc3339
+from functions.domain.waiting import job_waits
 from functions.domain.workflow import edges_of
 from functions.domain.workflow_status import blockers_of, critical_path, status_of
 
@@ -55,6 +56,7 @@ def _member(member: Member, seen: Seen, names: Mapping[str, str]) -> dict[str, A
         "jobId": member.job_id,
         "status": member.status,
         "waitsFor": None if member.waits_for is None else member.waits_for.value,
+        "waitingFor": None if member.job is None else waiting_view(job_waits(member.job)),
         "blockedBy": [
             {"name": one.name, "jobId": one.job_id, "status": one.status}
             for one in blockers_of(member, seen.rows, names)

@@ -209,17 +209,18 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float, goes_o
         if execution.status is ExecutionStatus.COMPLETED:
             row = replace(row, silence=broken(row.silence, at=int(execution.completed_at), next_due=row.next_due))
     else:
+        is_unspent = execution.reason in UNSPENT
         waiting = replace(
             run,
             state=RunState.WAITING,
-            attempt_limit=run.attempt_limit + (execution.reason in UNSPENT),
+            attempt_limit=run.attempt_limit + is_unspent,
             due_at=execution.next_retry_at,
             lease_expires_at=None,
             started_at=None,
             started_by=None,
             deferrals=0,
-            deferred_for=None,
-            deferred_at=None,
+            deferred_for=execution.reason if is_unspent else None,
+            deferred_at=instant if is_unspent else None,
             holds=(),
             probes=None,
             worker_id=None,

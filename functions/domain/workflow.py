@@ -12,6 +12,7 @@ from functions.domain.dependence import Dependency
 from functions.domain.ids import slot_instant
 from functions.domain.job import Job, JobStatus
 from functions.domain.run import LastRun, Outcome, RunState
+from functions.domain.waiting import job_waits
 
 MAX_JOBS = 100
 """Jobs of one workflow: their rows are one transaction (DynamoDB: 100 actions)."""
@@ -31,6 +32,8 @@ class WaitsFor(enum.StrEnum):
     APPROVAL = "approval"
     TIME = "time"
     RESUME = "resume"
+    TURN = "turn"
+    """A worker, a permit, a circuit, or whatever else holds up a run that is due: the job says which."""
 
 
 def cycle_of(parents: Mapping[str, Sequence[str]]) -> tuple[str, ...] | None:
@@ -139,7 +142,9 @@ class Member:
             case JobStatus.PAUSED:
                 return WaitsFor.RESUME
             case JobStatus.SCHEDULED:
-                return WaitsFor.TIME
+                return WaitsFor.TIME if job_waits(self.job) is None else WaitsFor.TURN
+            case JobStatus.RETRYING:
+                return None if job_waits(self.job) is None else WaitsFor.TURN
             case _:
                 return None
 

@@ -7,6 +7,9 @@
         ...
         return {"closed": 3}
 
+A module is imported when one of its handlers is called first: one that cannot be imported fails its own handlers alone.
+It sees the packages of requirements/functions.in and boto3, and the variables that the stage sets.
+
 A job names it as `{"type": "handler", "name": "invoices.close"}`. What it returns (JSON, at most 32 KB) is the result
 of the execution; what it raises fails the attempt as `HANDLER_ERROR:<class>`.
 """

@@ -13,6 +13,7 @@ from functions.domain.job import Job
 from functions.domain.lean import kept_execution
 from functions.domain.progress import Progress
 from functions.domain.run import ActiveRun, Approval, RunState
+from functions.domain.waiting import Waiting, run_waits
 from functions.ports import Page
 from functions.usecases.jobs import read_job
 from functions.usecases.services import Engine, Services
@@ -39,6 +40,8 @@ class ActiveExecution:
     """The worker that holds a running one."""
     approval: Approval | None = None
     """What was decided at its run's gate."""
+    waiting: Waiting | None = None
+    """What a waiting one waits for besides its time."""
     progress: Progress | None = None
     """How far a running one is, where it says so."""
 
@@ -137,6 +140,7 @@ def active_execution(job: Job, slot: str, run: ActiveRun) -> ActiveExecution:
         deferred_for=run.deferred_for,
         worker_id=run.worker_id,
         approval=run.approval,
+        waiting=run_waits(job, slot, run),
     )
 
 

@@ -7,6 +7,8 @@ import random
 import re
 from pathlib import Path
 
+from functions.domain.waiting import WaitKind
+from tests.architecture.test_docs import codes, section
 from tests.faults import Crash
 from tests.unit.test_state_row import Story
 
@@ -43,3 +45,7 @@ def test_every_transition_that_happens_is_drawn_and_no_other() -> None:
                 story.step()
     assert seen <= drawn
     assert len(drawn - seen) <= RARE, drawn - seen
+
+
+def test_what_a_run_may_wait_for_is_on_the_page() -> None:
+    assert codes(section("docs/job-lifecycle.md", "What a run waits for")) == [kind.value for kind in WaitKind]

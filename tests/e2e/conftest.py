@@ -37,6 +37,8 @@ BESIDE = (
     "test_approvals",
     "test_dependencies",
     "test_results",
+    "test_handlers",
+    "test_waiting",
 )
 """They mostly wait and disturb nobody: they run side by side, before the others. The dead letters have one reader.
 

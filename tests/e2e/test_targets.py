@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -57,12 +58,21 @@ def test_handler_gets_every_number_as_it_was_written(api: Api, scheduler: Client
     assert api.call("DELETE", path).status_code == 204
 
 
-def test_unknown_handler_is_not_repeated(scheduler: Client, create: Callable[..., dict[str, Any]]) -> None:
-    job = create(schedule=once(0), target={"type": "handler", "name": "nobody"})
-    (execution,) = ended(scheduler, job["id"], "FAILED")
-    assert execution["error"]["code"] == "HANDLER_ERROR:UnknownHandler"
-    assert "echo" in execution["error"]["message"]
-    assert execution["reason"] == "NOT_RETRYABLE"
+def test_an_unknown_handler_is_refused_with_those_there_are(api: Api) -> None:
+    body = job_body(target={"type": "handler", "name": "nobody"})
+    fields = problem(api.post("/v1/jobs", body), 400, "VALIDATION_ERROR")
+    assert fields.keys() == {"target.name"}
+    assert "echo, expire-files" in fields["target.name"]
+
+
+def test_a_host_that_cannot_be_resolved_is_no_reason_to_refuse_a_job(api: Api) -> None:
+    started = time.monotonic()
+    created = api.post("/v1/jobs", job_body(target={"type": "http", "url": "https://next-week.invalid/hook"}))
+    assert created.status_code == 201, created.text
+    assert time.monotonic() - started < 5
+    assert api.call("DELETE", f"/v1/jobs/{created.json()['id']}").status_code == 204
+    private = api.post("/v1/jobs", job_body(target={"type": "http", "url": "https://10.0.0.1/hook"}))
+    assert problem(private, 400, "VALIDATION_ERROR").keys() == {"target.url"}
 
 
 def test_lambda_function(scheduler: Client, create: Callable[..., dict[str, Any]], function: str) -> None:

@@ -1,3 +1,4 @@
+from bench.costs import ALARMS, MACHINE_CLIENTS
 from tests.infra.synthesized import Template
 
 
@@ -74,3 +75,9 @@ def test_a_row_that_cannot_be_read_is_told_at_once(template: Template) -> None:
 def test_a_hint_that_waits_for_its_delay_raises_no_alarm(template: Template) -> None:
     """A message's age counts from its sending; the longest delay is 900 s."""
     assert _alarms(template)["NormalRunsWait"]["Threshold"] == 1200
+
+
+def test_what_stands_idle_is_counted_as_it_is(template: Template) -> None:
+    assert len(_alarms(template)) == ALARMS
+    clients = template.of_type("AWS::Cognito::UserPoolClient").values()
+    assert len([one for one in clients if "client_credentials" in one.get("AllowedOAuthFlows", [])]) == MACHINE_CLIENTS

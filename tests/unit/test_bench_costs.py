@@ -9,13 +9,14 @@ import pytest
 from bench import prices
 from bench.call_log import Call
 from bench.cost_tables import cost_tables
-from bench.costs import PLATFORM_LINES, Costs, beside, cost_of, standing
+from bench.costs import METRICS, PLATFORM_LINES, Costs, beside, cost_of, standing
 from bench.event_costs import told_of_a_success
 from bench.function_time import CALL_SECONDS, MB_OF_A_PROCESSOR, TARGET_SECONDS, FunctionTimes
 from bench.page import markdown
 from bench.prices import ALTERNATIVES, MILLION, Price
-from bench.shapes import AT_ONCE, CRON, Shape, Step
+from bench.shapes import AT_ONCE, CRON, IN_TWO_HOURS, Shape, Step
 from bench.usage import Usage, dollars, polled, scheduled, usage_of
+from functions import telemetry
 
 PUT = Call("dynamodb", "PutItem", "jobs", write_units=3)
 GET = Call("dynamodb", "GetItem", "jobs", read_units=1)
@@ -138,6 +139,38 @@ def test_a_tick_a_minute_stands_for_a_month() -> None:
     sweep = next(one for one in standing(Usage(sqs_requests=3)) if one.what == "minute sweep")
 
     assert sweep.month == pytest.approx(3 * 60 * 730 * 0.40 / MILLION)
+
+
+def test_all_metrics_stand_idle() -> None:
+    names = {name for name, value in vars(telemetry).items() if name.isupper() and isinstance(value, str)}
+
+    assert len(names) == METRICS
+
+
+def test_what_stands_idle_is_summed_up_as_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    table = page.partition("### 8. What stands idle, $")[2].partition("###")[0]
+    rows = {cells[1].strip(): cells[2].strip() for line in table.splitlines() if len(cells := line.split("|")) > 4}
+    shown = {one.what: f"{one.month:.2f}" for one in standing(Usage()) if one.what != "minute sweep"}
+
+    assert rows | shown == rows
+    every = [float(rows[one.what]) for one in standing(Usage())]
+    assert float(rows["all"]) == pytest.approx(sum(every), abs=0.02)
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert f"about ${float(rows['all']):.0f} a month" in readme
+
+
+def test_the_readme_names_the_range_of_each_shape() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    costs: dict[str, list[float]] = {}
+    for line in page.partition("### 5. A million jobs")[2].partition("###")[0].splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) > 10 and cells[2].isdigit():
+            costs.setdefault(cells[1], []).append(float(cells[9]))
+
+    for shape in (AT_ONCE, IN_TWO_HOURS, CRON):
+        assert f"${min(costs[shape]):.1f} to ${max(costs[shape]):.1f}" in readme, shape
 
 
 def test_shapes_over_their_budget_show() -> None:
