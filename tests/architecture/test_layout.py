@@ -102,3 +102,19 @@ def test_time_and_chance_are_given_to_the_domain() -> None:
         calls = {ast.unparse(node.func) for node in nodes(path) if isinstance(node, ast.Call)}
         read = {"time.time", "time.monotonic", "datetime.now", "datetime.utcnow", "random.random", "random.uniform"}
         assert not calls & read, name(path)
+
+
+LETS_NOTHING_GO = {"writing", "claiming", "concurrency", "dependencies", "workers"}
+"""Their writes end no attempt and no wait: a revoke, a claim, a grant, an edge, a heartbeat."""
+
+
+def test_whoever_writes_a_jobs_row_does_what_follows_from_it() -> None:
+    writers = {path for path in FUNCTIONS if path.parent.name == "usecases" and _calls(path, "apply")}
+    assert {path.stem for path in writers if not _calls(path, "carry_out")} == LETS_NOTHING_GO
+
+
+def _calls(path: Path, function: str) -> bool:
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function
+        for node in nodes(path)
+    )

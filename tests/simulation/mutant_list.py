@@ -775,8 +775,8 @@ MUTANTS: list[Mutant] = [
         "nobody tells the circuit what came of an attempt",
         (
             "usecases/executor.py",
-            "    return conclude(executor, job, judged(executor, job, slot, answer), answered)\n",
-            "    return conclude(executor, job, judged(executor, job, slot, answer))\n",
+            "    return conclude(executor, job, _judged_in_time(executor, job, slot, answer), answered)\n",
+            "    return conclude(executor, job, _judged_in_time(executor, job, slot, answer))\n",
         ),
         by="tests/unit/test_circuits_in_use.py",
     ),
