@@ -1057,7 +1057,7 @@ MUTANTS: list[Mutant] = [
     m(
         "put off at its cost",
         "an attempt that was not made counts as one that was",
-        ("domain/ending.py", " + (execution.reason in UNSPENT)", ""),
+        ("domain/ending.py", "        is_unspent = execution.reason in UNSPENT\n", "        is_unspent = False\n"),
         by="tests/unit/test_steps.py",
     ),
     m(
