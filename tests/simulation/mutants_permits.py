@@ -7,6 +7,7 @@ from tests.simulation.mutant import Mutant, m
 PROBES = "tests/unit/test_probes.py"
 GRANTS = "tests/unit/test_grants.py"
 CALLS = "tests/unit/test_cancelled_calls.py"
+BOUNDS = "tests/architecture/test_crash_bounds.py"
 
 PERMIT_MUTANTS: list[Mutant] = [
     # --- probes ---
@@ -18,6 +19,7 @@ PERMIT_MUTANTS: list[Mutant] = [
             "    for execution, key in probes_ended(applied.before, applied.job):\n",
             "    for execution, key in ():\n",
         ),
+        by=PROBES,
     ),
     m(
         "probe unmarked",
@@ -50,7 +52,7 @@ PERMIT_MUTANTS: list[Mutant] = [
         "answer lost with the race",
         "an owner whose attempt others have ended keeps the target's answer to itself",
         ("usecases/executor.py", "        circuits.report(engine, answered)\n    return job\n", "    return job\n"),
-        by="tests/unit/test_circuits_in_use.py",
+        by=PROBES,
     ),
     m(
         "waits counted twice",
@@ -70,7 +72,7 @@ PERMIT_MUTANTS: list[Mutant] = [
             "    return now if run.deferred_for != CIRCUIT_OPEN or run.held_back_at is None else run.held_back_at\n",
             "    return now\n",
         ),
-        by="tests/unit/test_circuits_in_use.py",
+        by=PROBES,
     ),
     # --- permits that are kept for a run ---
     m(
@@ -87,7 +89,7 @@ PERMIT_MUTANTS: list[Mutant] = [
             "    turn = replace(run, waits_for=None, due_at=int(now), looked_at=None, granted=name)\n",
             "    turn = replace(run, granted=name)\n",
         ),
-        by=GRANTS,
+        by=BOUNDS,
     ),
     m(
         "permit before the row",
@@ -115,7 +117,7 @@ PERMIT_MUTANTS: list[Mutant] = [
         "grant for ever",
         "a permit is kept for a run that never starts",
         ("domain/permits.py", "    if not job.wakes:\n        return job\n", "    return job\n"),
-        by=GRANTS,
+        by=BOUNDS,
     ),
     m(
         "old key waited for",
@@ -161,6 +163,7 @@ PERMIT_MUTANTS: list[Mutant] = [
         "cancelled jobs let go",
         "a cancelled job's call goes on without its permit",
         ("domain/commands.py", "        with_calls(row, job.runs),\n", "        row,\n"),
+        by=CALLS,
     ),
     m(
         "cancelled executions let go",
@@ -170,6 +173,7 @@ PERMIT_MUTANTS: list[Mutant] = [
             "        if goes_on and execution.status is ExecutionStatus.CANCELLED:\n",
             "        if False:\n",
         ),
+        by=CALLS,
     ),
     m(
         "permits of calls by the row's runs",

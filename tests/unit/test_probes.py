@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.domain.circuit import Circuit, CircuitState
+from functions.domain.decision import Deferral, Write
+from functions.domain.dispatch import decide_hint
 from functions.domain.errors import NotStartedError
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.ids import execution_id
@@ -25,7 +27,7 @@ from functions.usecases.approvals import GateDecision, decide_run
 from functions.usecases.jobs import JobDraft, change_job
 from tests.consumers import BusyDriver
 from tests.driver import ADMIN, SCHEDULER, Driver
-from tests.factories import NOW
+from tests.factories import NOW, make_hint, make_job, make_run
 from tests.fakes import FakeClock, World
 from tests.faults import Crash
 
@@ -205,6 +207,19 @@ def test_a_callback_that_was_accepted_is_news_and_its_later_end_none() -> None:
     assert driver.world.circuits.get(KEY) == before
 
 
+def test_an_answer_counts_though_others_have_ended_the_attempt() -> None:
+    driver = Driver(World(clock=FakeClock(NOW)), sweeps=False)
+    job_id = driver.create(schedule=ONCE, circuitBreaker={**BREAKER, "failureThreshold": 1}).id
+
+    def cancelled_meanwhile(_: Invocation) -> TargetAnswer:
+        cancel_job(driver.services, SCHEDULER, job_id)
+        return DOWN
+
+    driver.world.targets.answers = [cancelled_meanwhile]
+    driver.run_until(NOW + 11)
+    assert driver.world.circuits.get(KEY).state(NOW + 11) is CircuitState.OPEN
+
+
 def test_a_probe_that_ends_late_does_not_take_anothers_place() -> None:
     driver, job_id = probing()
     other = f"{job_id[:-1]}0-1800000000-0001"
@@ -307,3 +322,20 @@ class TestWaitingForOthersFirst:
         first = made.executions(minutely)[0]
         assert (first.slot_id, first.reason) == (str(NOW + 60), "CIRCUIT_OPEN")
         assert NOW + 155 < first.completed_at <= NOW + 180
+
+
+@pytest.mark.parametrize(
+    ("before", "reason", "since"),
+    [
+        ("CIRCUIT_OPEN", "CIRCUIT_OPEN", NOW - 30),
+        ("CONCURRENCY_LIMIT", "CIRCUIT_OPEN", NOW),
+        (None, "CIRCUIT_OPEN", NOW),
+        ("CIRCUIT_OPEN", "CONCURRENCY_LIMIT", None),
+    ],
+)
+def test_a_run_knows_since_when_its_circuit_holds_it_back(before: str | None, reason: str, since: int | None) -> None:
+    run = make_run(state=RunState.WAITING, deferred_for=before, deferred_at=NOW - 60, held_back_at=NOW - 30)
+    job, deferral = make_job(runs={str(NOW): run}), Deferral(reason=reason, until=NOW + 5)
+    put_off = decide_hint(job, make_hint(), now=NOW, write_id="w", deferral=deferral)
+    assert isinstance(put_off, Write)
+    assert put_off.job.runs[str(NOW)].held_back_at == since
