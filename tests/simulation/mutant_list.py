@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.simulation.mutant import Mutant, m
 from tests.simulation.mutants_gates import GATE_MUTANTS
 from tests.simulation.mutants_graph import GRAPH_MUTANTS
+from tests.simulation.mutants_inputs import INPUT_MUTANTS
 from tests.simulation.mutants_permits import PERMIT_MUTANTS
 from tests.simulation.mutants_races import RACE_MUTANTS
 from tests.simulation.mutants_sender import SENDER_MUTANTS
@@ -1058,6 +1059,7 @@ MUTANTS: list[Mutant] = [
         "put off at its cost",
         "an attempt that was not made counts as one that was",
         ("domain/ending.py", "        is_unspent = execution.reason in UNSPENT\n", "        is_unspent = False\n"),
+        ("domain/ending.py", "run.attempt_limit + is_unspent", "run.attempt_limit"),
         by="tests/unit/test_steps.py",
     ),
     m(
@@ -1083,7 +1085,7 @@ MUTANTS: list[Mutant] = [
         by="tests/unit/test_steps.py",
     ),
 ]
-MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS + RACE_MUTANTS + PERMIT_MUTANTS
+MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS + RACE_MUTANTS + PERMIT_MUTANTS + INPUT_MUTANTS
 
 EXCLUDED = {
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",
