@@ -34,8 +34,8 @@ from functions.domain.lean import may_be_lean
 from functions.domain.permits import no_longer_limited, with_calls
 from functions.domain.rescheduling import (
     first_slot,
+    into_gap,
     new_hints,
-    overdue_into_gap,
     pass_over_overdue,
     rescheduled,
     reschedules,
@@ -126,7 +126,8 @@ def decide_change(
     flush: Gap | None = None
     hints: tuple[Due, ...] = ()
     if reschedules(job, definition):
-        row, flush = rescheduled(job, row, definition, now=now)
+        resumes = enabled is True and job.paused
+        row, flush = rescheduled(job, row, definition, now=now, resumes=resumes)
         hints = new_hints(job, row)
     row = rewired(job, row, definition, parents, now=int(now))
     if enabled is not None and enabled == row.paused:
@@ -273,7 +274,7 @@ def decide_cancel(job: Job, *, deleted: bool, begun: bool = False, now: float, w
     row = _revised(job, write_id)
     flush = None
     if job.next_slot is not None:
-        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.JOB_CANCELLED, definition=job.definition)
+        row, flush = into_gap(row, until=instant, reason=SkipReason.JOB_CANCELLED, definition=job.definition)
     row = replace(
         with_calls(row, job.runs),
         cancelled=cancelled,

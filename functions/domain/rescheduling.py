@@ -30,24 +30,31 @@ def reschedules(job: Job, definition: Definition) -> bool:
     return old.schedule != definition.schedule or old.max_runs != definition.max_runs
 
 
-def rescheduled(job: Job, row: Job, definition: Definition, *, now: float) -> tuple[Job, Gap | None]:
-    """Recompute the next slot; what was due under the old schedule is passed over, paused or not (V11).
+def rescheduled(
+    job: Job, row: Job, definition: Definition, *, now: float, resumes: bool = False
+) -> tuple[Job, Gap | None]:
+    """Recompute the next slot; slots of the old schedule that have come are passed over, paused or not (V11).
 
+    The last of them stays the next one where the new schedule has it too, due or not: what is changed of its spread,
+    its end or its `maxRuns` takes no run away. Not where the same change ends a pause (`resumes`), in which it came.
     A job that depends on others has none: its slots are those of their ends.
     """
     once = job.definition is not None and not job.definition.schedule.recurring and not job.definition.depends_on
     # Not by `last_slot`: that may be an instant an earlier change passed over, or a slot of an earlier schedule.
     if once and job.next_slot is None and not definition.depends_on:
         raise ConflictError("The one-time job has started: its schedule cannot be changed. Create a new job.")
-    flush = None
+    flush, kept = None, None if resumes else _kept(job, definition, int(now))
     if job.next_slot is not None:
-        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)
+        until = _passed_until(job, definition, int(now)) if kept is None else kept - 1
+        row, flush = into_gap(row, until=until, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)
     row = replace(row, spread=definition.schedule.spread_offset, catch_up_to=None)
     if definition.depends_on:
         return _with_its_earliest(job, replace(row, next_slot=None), definition, int(now)), flush
     following: int | None
-    if definition.max_runs is not None and row.starts >= definition.max_runs:
+    if _has_run_out(row, definition):
         following = None
+    elif kept is not None:
+        following = kept
     elif definition.schedule.recurring:
         following = definition.schedule.next_after(max(int(now) - row.spread, row.last_slot or 0))
     else:
@@ -57,6 +64,30 @@ def rescheduled(job: Job, row: Job, definition: Definition, *, now: float) -> tu
                 "schedule.at", f"{rfc3339(following)} is not after the job's last slot, {rfc3339(row.last_slot)}."
             )
     return replace(row, next_slot=following), flush
+
+
+def _has_run_out(job: Job, definition: Definition) -> bool:
+    return definition.max_runs is not None and job.starts >= definition.max_runs
+
+
+def _kept(job: Job, definition: Definition, now: int) -> int | None:
+    """The last slot that has come and was not started, where both schedules have it, and the new one none after it."""
+    first, old = job.next_slot, job.definition
+    if old is None or first is None or first > now or definition.depends_on or _has_run_out(job, definition):
+        return None
+    last = max(old.schedule.last_at_or_before(now) or first, first)
+    following = definition.schedule.next_after(last)
+    is_slot = definition.schedule.next_after(last - 1) == last
+    return last if is_slot and (following is None or following > now) else None
+
+
+def _passed_until(job: Job, definition: Definition, now: int) -> int:
+    """The instant up to which slots of the old schedule are passed over by the new one.
+
+    The one slot of a job that is put before it only where it was due: otherwise it is moved, and nothing is skipped.
+    """
+    moved = definition.schedule.at is not None and job.next_slot is not None and definition.schedule.at < job.next_slot
+    return now - job.spread if moved else now
 
 
 def _with_its_earliest(job: Job, row: Job, definition: Definition, now: int) -> Job:
@@ -84,30 +115,30 @@ def new_hints(job: Job, row: Job) -> tuple[Due, ...]:
 
 def pass_over_overdue(row: Job, definition: Definition, *, now: float, reason: SkipReason) -> tuple[Job, Gap | None]:
     """Move `next_slot` past now; the slots that are due go into the gap."""
-    row, flush = overdue_into_gap(row, now=now, reason=reason, definition=definition)
+    row, flush = into_gap(row, until=int(now) - row.spread, reason=reason, definition=definition)
     if row.next_slot is not None and row.last_slot is not None and row.next_slot <= row.last_slot:
         horizon = max(int(now) - row.spread, row.last_slot)
         row = replace(row, next_slot=definition.schedule.next_after(horizon))
     return row, flush
 
 
-def overdue_into_gap(
+def into_gap(
     row: Job,
     *,
-    now: float,
+    until: int,
     reason: SkipReason,
     definition: Definition | None,
 ) -> tuple[Job, Gap | None]:
-    """Put the slots from `next_slot` to now into the gap and remember the last as taken; none due: no change.
+    """Put the slots from `next_slot` to `until` into the gap and remember the last as taken; none: no change.
 
     `definition` is the one the slots are of, None where it cannot be read.
     """
-    first, horizon = row.next_slot, int(now) - row.spread
-    if first is None or first > horizon:
+    first = row.next_slot
+    if first is None or first > until:
         return row, None
     if definition is None:  # it cannot be read: the one slot that is known
         return replace(row, gap=Gap(first=first, last=first, count=1, reason=reason), last_slot=first), row.gap
-    last = definition.schedule.last_at_or_before(horizon) if definition.schedule.recurring else first
+    last = definition.schedule.last_at_or_before(until) if definition.schedule.recurring else first
     last = first if last is None or last < first else last
     gap, flush = pass_over(row, definition.schedule, first=first, last=last, reason=reason)
     return replace(row, gap=gap, last_slot=max(last, row.last_slot or 0)), flush
