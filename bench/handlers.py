@@ -50,6 +50,7 @@ def settings_environment() -> dict[str, str]:
         "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(dict.fromkeys(("high", "normal", "low"), queue)),
+        "RUN_CAPACITY": json.dumps(dict.fromkeys(("high", "normal", "low"), 100)),
         "SCHEDULE_GROUP": "hints",
         "SCHEDULER_ROLE_ARN": "arn:aws:iam::123456789012:role/hints",
         "JOBS_FUNCTION": "jobs",

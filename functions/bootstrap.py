@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         ExecutorSettings,
         PollSettings,
         RetryDefaults,
+        RunCapacity,
         StepsSettings,
         SweepSettings,
     )
@@ -104,10 +105,14 @@ def _client(service: str) -> Any:
 
 
 def _ports(
-    settings: ApiSettings | PollSettings | StepsSettings | SweepSettings, *, retention_days: int
+    settings: ApiSettings | PollSettings | StepsSettings | SweepSettings,
+    *,
+    retention_days: int,
+    run_capacity: RunCapacity | None = None,
 ) -> _EnginePorts:
+    """`run_capacity` is for whoever measures the queues."""
     clock = SystemClock()
-    queues = settings.run_queues
+    queues, high, normal, low = settings.run_queues, *(run_capacity or (0, 0, 0))
     return {
         "jobs": DynamoDbJobs(_client("dynamodb"), settings.jobs_table, graphs=settings.coordination_table),
         "history": DynamoDbHistory(_client("dynamodb"), settings.executions_table, retention_days=retention_days),
@@ -115,9 +120,9 @@ def _ports(
             _client("sqs"),
             _client("scheduler"),
             queues={
-                Priority.HIGH: RunQueue(queues.high.url, queues.high.arn),
-                Priority.NORMAL: RunQueue(queues.normal.url, queues.normal.arn),
-                Priority.LOW: RunQueue(queues.low.url, queues.low.arn),
+                Priority.HIGH: RunQueue(*queues.high, high),
+                Priority.NORMAL: RunQueue(*queues.normal, normal),
+                Priority.LOW: RunQueue(*queues.low, low),
             },
             group=settings.schedule_group,
             role_arn=settings.scheduler_role_arn,
@@ -316,7 +321,7 @@ def sweeper() -> Engine:
     from functions.settings import SweepSettings
 
     settings = SweepSettings.from_environment()
-    return Engine(**_ports(settings, retention_days=settings.retention_days))
+    return Engine(**_ports(settings, retention_days=settings.retention_days, run_capacity=settings.run_capacity))
 
 
 @cache

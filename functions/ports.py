@@ -184,8 +184,10 @@ class Timetable(Protocol):
         ...
 
     def backlog(self) -> int:
-        """Hints that are due and not yet taken, over all run queues, approximately. The sweep feeds nothing while it
-        is over 1 000: SQS tells the age of the oldest message only as a metric, minutes late."""
+        """Hints that are due and wait for a consumer, over all run queues, approximately: those that can be taken, and
+        those that were taken, failed, and come again. Not those that consumers are at work on.
+
+        The sweep fills it up to 1 000: SQS tells the age of the oldest message only as a metric, minutes late."""
         ...
 
 

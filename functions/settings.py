@@ -38,6 +38,14 @@ class RunQueues(NamedTuple):
     low: Queue
 
 
+class RunCapacity(NamedTuple):
+    """Messages of each run queue that the executor may have in hand at once."""
+
+    high: int
+    normal: int
+    low: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerLimits:
     """What one caller may do (docs/http-api.md)."""
@@ -156,6 +164,7 @@ class SweepSettings(_Settings):
     retry_defaults: RetryDefaults
     retention_days: int
     run_queues: RunQueues
+    run_capacity: RunCapacity
     schedule_group: str
     scheduler_role_arn: str
 

@@ -106,7 +106,7 @@ def attempt_ended(execution: Execution) -> None:
 
 def swept(result: Swept) -> None:
     _count(SWEPT, result.looked_at)
-    repaired = sum(result.reasons.get(reason, 0) for reason in ("WOKEN", "RECOVERED", "QUARANTINED"))
+    repaired = sum(result.reasons.get(reason, 0) for reason in ("WOKEN", "HELD", "RECOVERED", "QUARANTINED"))
     _count(REPAIRED, repaired)
     _count(FAILED_VISITS, len(result.failed))
     _count(UNREADABLE_ROWS, len(result.unreadable))

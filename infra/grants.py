@@ -141,6 +141,8 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
     ),
     "sweep": (
         Grant("FindAttention", ("dynamodb:Query",), ("table:jobs/attention",)),
+        # Before a row that was woken in vain is quarantined: has the executor started others of the same owner?
+        Grant("FindOthers", ("dynamodb:Query",), ("table:jobs/owner",)),
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),
         Grant("ChangeJob", ("dynamodb:UpdateItem",), ("table:jobs",)),
         Grant("ReadExecution", ("dynamodb:GetItem",), ("table:executions",)),

@@ -25,7 +25,7 @@ from functions.settings import (
 )
 from infra.grants import Grant, statements
 from infra.nag import acknowledge_wildcards
-from infra.queues import CONSUMER_TIMEOUT
+from infra.queues import CONSUMER_TIMEOUT, RUN_BATCH
 from infra.stage import Stage
 
 
@@ -232,7 +232,7 @@ class Functions(Construct):
                 f"Take{priority.capitalize()}",
                 function_name=self.executor.function.function_name,
                 event_source_arn=arn,
-                batch_size=10,
+                batch_size=RUN_BATCH,
                 maximum_batching_window_in_seconds=0,
                 function_response_types=["ReportBatchItemFailures"],
                 scaling_config=lambda_.CfnEventSourceMapping.ScalingConfigProperty(

@@ -9,6 +9,8 @@ from infra.stage import Stage
 
 CONSUMER_TIMEOUT = Duration.seconds(90)
 """Of the function behind the run queues."""
+RUN_BATCH = 10
+"""Messages that it takes at once."""
 
 _LONGEST = Duration.days(14)
 

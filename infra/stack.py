@@ -17,7 +17,7 @@ from infra.identity import Identity
 from infra.lambda_functions import Functions
 from infra.nag import acknowledge_wildcards
 from infra.observability import Observability
-from infra.queues import Queues
+from infra.queues import RUN_BATCH, Queues
 from infra.scheduling import HintSchedules, MinuteSweep
 from infra.stage import Stage
 from infra.state_machine import StateMachine
@@ -118,6 +118,9 @@ class GnomonStack(Stack):
             "retention_days": stage.history_retention_days,
             "run_queues": {
                 name: {"url": queue.queue_url, "arn": queue.queue_arn} for name, queue in self.queues.run_queues.items()
+            },
+            "run_capacity": {
+                name: RUN_BATCH * functions for name, functions in dataclasses.asdict(stage.run_concurrency).items()
             },
             "schedule_group": self.hints.group_name,
             "scheduler_role_arn": self.hints.role.role_arn,

@@ -16,6 +16,7 @@ import json
 import threading
 import zlib
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from functions.domain.circuit import Circuit
@@ -420,7 +421,7 @@ class Delivery:
     schedule: str | None = None
     """Name of the schedule that brings it; None for the queue's own delay."""
     receives: int = 1
-    """How often it was delivered, this time included."""
+    """How often it was delivered, this time included: more than once, it failed before, and is in flight until then."""
 
 
 class FakeTimetable:
@@ -437,6 +438,8 @@ class FakeTimetable:
         """While True every arm raises HintNotSentError."""
         self.strangers = 0
         """Visible messages of other jobs."""
+        self.untaken: frozenset[Priority] = frozenset()
+        """Queues that no consumer takes from."""
         self._names: dict[str, float] = {}
         self._lock = threading.RLock()
 
@@ -481,7 +484,9 @@ class FakeTimetable:
         self.faults.run("timetable.disarm", apply)
 
     def backlog(self) -> int:
-        return self.strangers + len(self.deliverable())
+        now = self.clock.now()
+        with self._lock:
+            return self.strangers + sum(one.visible_at <= now or one.receives > 1 for one in self.armed)
 
     # --- what tests do to it ---
 
@@ -489,13 +494,15 @@ class FakeTimetable:
         """What a consumer could take, earliest first."""
         at = self.clock.now() if now is None else now
         with self._lock:
-            return sorted((one for one in self.armed if one.visible_at <= at), key=lambda one: one.visible_at)
+            due = [one for one in self.armed if one.visible_at <= at and one.priority not in self.untaken]
+        return sorted(due, key=lambda one: one.visible_at)
 
     def take_due(self, now: float | None = None) -> list[Delivery]:
         """Take what is visible off the queues."""
         due = self.deliverable(now)
-        for delivery in due:
-            self.drop(delivery)
+        taken = {id(delivery) for delivery in due}
+        with self._lock:
+            self.armed = [one for one in self.armed if id(one) not in taken]
         return due
 
     def drop(self, delivery: Delivery) -> None:
@@ -515,7 +522,7 @@ class FakeTimetable:
         return [one.hint for one in self.armed if one.hint.job_id == job_id]
 
     def next_visible(self) -> float | None:
-        return min((one.visible_at for one in self.armed), default=None)
+        return min((one.visible_at for one in self.armed if one.priority not in self.untaken), default=None)
 
     @property
     def schedules(self) -> list[str]:
@@ -997,6 +1004,7 @@ def _as_stored(row: Job) -> Job:
     return dataclasses.replace(row, definition=dataclasses.replace(row.definition, policy=None))
 
 
+@cache
 def shard_of(job_id: str) -> int:
     return zlib.crc32(job_id.encode()) % SHARDS
 

@@ -18,7 +18,7 @@ from functions.domain.upstream import UNMET
 
 FAILURES = (EventType.FAILED, EventType.PERMANENTLY_FAILED)
 ENDS = (*FAILURES, EventType.COMPLETED, EventType.RUN_CANCELLED, EventType.SKIPPED)
-NEVER_FOLLOWED = ("QUARANTINED",)
+NEVER_FOLLOWED: tuple[str, ...] = ()
 """Reasons of rows put before the job's row, which may be written by a caller in between: then it never follows them."""
 
 Lookup = Callable[[str, int], Execution | None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -35,10 +35,15 @@ DELIVERY_TRIES = 3
 DELIVERY_SECONDS = 600
 """How long EventBridge Scheduler tries to put a hint into its queue; later the sweep brings it."""
 
+_VISIBLE: Final = "ApproximateNumberOfMessages"
+_IN_FLIGHT: Final = "ApproximateNumberOfMessagesNotVisible"
+
 
 class RunQueue(NamedTuple):
     url: str
     arn: str
+    capacity: int = 0
+    """Messages that its consumers may have in hand at once."""
 
 
 class SqsTimetable:
@@ -134,11 +139,13 @@ class SqsTimetable:
             logger.warning("schedule %s was left behind; its hint will be dropped", schedule.name, exc_info=True)
 
     def backlog(self) -> int:
-        return sum(self._visible(queue) for queue in self._queues.values())
+        return sum(self._waiting(queue) for queue in self._queues.values())
 
-    def _visible(self, queue: RunQueue) -> int:
-        answer = self._sqs.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["ApproximateNumberOfMessages"])
-        return int(answer["Attributes"]["ApproximateNumberOfMessages"])
+    def _waiting(self, queue: RunQueue) -> int:
+        """What is visible, and what is in flight beyond what consumers have in hand: those failed, and come again."""
+        answer = self._sqs.get_queue_attributes(QueueUrl=queue.url, AttributeNames=[_VISIBLE, _IN_FLIGHT])
+        visible, in_flight = (int(answer["Attributes"][name]) for name in (_VISIBLE, _IN_FLIGHT))
+        return visible + max(0, in_flight - queue.capacity)
 
     def _schedule(self, hint: Hint, schedule: OneTimeSchedule, queue: RunQueue) -> None:
         try:

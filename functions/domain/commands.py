@@ -37,8 +37,10 @@ from functions.domain.rescheduling import (
     into_gap,
     new_hints,
     pass_over_overdue,
+    regained_slot,
     rescheduled,
     reschedules,
+    with_regained_slot,
 )
 from functions.domain.rewiring import rewired
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
@@ -91,11 +93,13 @@ def decide_pause(job: Job, *, now: float, write_id: str) -> Write | Drop:
 
 
 def decide_resume(job: Job, *, now: float, write_id: str) -> Write | Drop:
-    """Slots in the pause are skipped; an overdue one-time job runs now."""
+    """Slots in the pause are skipped; an overdue one-time job runs now; a recurring job that has lost its next slot has
+    it again, paused or not."""
     _must_not_be_cancelled(job, "resumed")
-    if not job.paused:
+    row, _ = with_regained_slot(job, job.definition, now=now)
+    if not job.paused and row is job:
         return Drop("NOT_PAUSED")
-    row = replace(_revised(job, write_id), paused=False, wakes=0, catch_up_to=None)
+    row = replace(_revised(row, write_id), paused=False, wakes=0, catch_up_to=None)
     flush = None
     if job.next_slot is not None and job.defined.schedule.recurring:
         row, flush = pass_over_overdue(row, job.defined, now=now, reason=SkipReason.PAUSED)
@@ -115,11 +119,15 @@ def decide_change(
 ) -> Write | Drop:
     """Replace the definition, as `by` wants. A waiting retry is kept, and uses the new one at its next attempt.
 
-    `parents` are those that the job did not depend on before. What says the same as before is not written.
+    `parents` are those that the job did not depend on before. What says the same as before is not written, unless the
+    job has lost its next slot: then it has it again.
     Raises ConflictError for a new schedule of a one-time job that has started.
     """
     _must_not_be_cancelled(job, "changed")
-    if job.definition is not None and enabled in (None, not job.paused) and says_the_same(job.definition, definition):
+    same = (
+        job.definition is not None and enabled in (None, not job.paused) and says_the_same(job.definition, definition)
+    )
+    if same and regained_slot(job, definition, now=now) is None:
         return Drop("UNCHANGED")
     lean = job.lean and may_be_lean(definition)
     row = replace(_revised(job, write_id), definition=definition, priority=definition.priority, lean=lean, wakes=0)
@@ -129,6 +137,8 @@ def decide_change(
         resumes = enabled is True and job.paused
         row, flush = rescheduled(job, row, definition, now=now, resumes=resumes)
         hints = new_hints(job, row)
+    else:
+        row, hints = with_regained_slot(row, definition, now=now)
     row = rewired(job, row, definition, parents, now=int(now))
     if enabled is not None and enabled == row.paused:
         if enabled:
@@ -178,7 +188,8 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str, by: str | 
 def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | None = None) -> Write:
     """Force a retry of the run that waits for one, or of the last one, which failed. Its attempts go on.
 
-    One that was approved needs no second approval (functions/domain/approval.py).
+    A recurring job that has lost its next slot has it again. A run that was approved needs no second approval
+    (functions/domain/approval.py).
     """
     _must_not_be_cancelled(job, "retried")
     definition = job.defined
@@ -219,8 +230,9 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | N
         asked_by=by,
     )
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
+    row, hints = with_regained_slot(row, definition, now=now)
     row = replace(row, attention_at=attention_no_later(row, int(now)))
-    return Write(job=row, reason="RETRY_FORCED", hints=(Due(slot, attempt + 1, at),))
+    return Write(job=row, reason="RETRY_FORCED", hints=(Due(slot, attempt + 1, at), *hints))
 
 
 def _must_know_its_ends(job: Job, slot: str) -> None:

@@ -161,7 +161,7 @@ def _overlap(
     queued = any(run.state is RunState.QUEUED for run in job.runs.values())
     if definition.overlap is OverlapPolicy.QUEUE and not queued:
         waiter = ActiveRun(state=RunState.QUEUED, attempt=0, attempt_limit=1 + definition.retry.max_retries)
-        row = with_run(_advance(job, slot, definition, started=True), slot_id(slot), waiter)
+        row = with_run(advance(job, slot, definition, started=True), slot_id(slot), waiter)
         row = with_attention(replace(row, wakes=0), int(now))
         return Write(job=row, reason="QUEUED", hints=next_hint(row))
     return _skip(job, slot, slot, definition, now=now, reason=SkipReason.OVERLAP)
@@ -206,7 +206,7 @@ def _begin(
         last = max(definition.schedule.last_at_or_before(slot - 1) or first, first)
         gap, flush = pass_over(job, definition.schedule, first=first, last=last, reason=SkipReason.MISFIRE)
         job = replace(job, gap=gap)
-    job = _advance(job, slot, definition, started=True)
+    job = advance(job, slot, definition, started=True)
     run = ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1 + definition.retry.max_retries, due_at=int(now))
     policy = gate_before(definition, run)
     if policy is not None:
@@ -223,7 +223,7 @@ def _begin(
 
 def _skip(job: Job, first: int, last: int, definition: Definition, *, now: float, reason: SkipReason) -> Write:
     gap, flush = pass_over(job, definition.schedule, first=first, last=last, reason=reason)
-    row = replace(_advance(job, last, definition, started=False), gap=gap, wakes=0)
+    row = replace(advance(job, last, definition, started=False), gap=gap, wakes=0)
     if not definition.schedule.recurring:
         missed = LastRun(slot_id=slot_id(last), attempt=0, outcome=Outcome.SKIPPED, fence=row.fence, ended_at=int(now))
         row = replace(row, last_run=missed)
@@ -231,7 +231,7 @@ def _skip(job: Job, first: int, last: int, definition: Definition, *, now: float
     return Write(job=row, reason=reason.value, flush=flush, hints=next_hint(row))
 
 
-def _advance(job: Job, slot: int, definition: Definition, *, started: bool) -> Job:
+def advance(job: Job, slot: int, definition: Definition, *, started: bool) -> Job:
     """Move `next_slot` past `slot`, which was started, queued or skipped."""
     starts = job.starts + started
     over = definition.max_runs is not None and starts >= definition.max_runs

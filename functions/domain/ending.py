@@ -167,6 +167,7 @@ TOO_LATE = {
     "CIRCUIT_OPEN": ExecutionError(
         code="CIRCUIT_OPEN", message="The circuit of the target was open for as long as the attempt could wait."
     ),
+    "QUARANTINED": ExecutionError(code="QUARANTINED", message="Woken too often without a start."),
 }
 """Reasons of runs that ended because their next attempt could not start in time, and what to say of each."""
 

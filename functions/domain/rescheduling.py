@@ -51,12 +51,10 @@ def rescheduled(
     if definition.depends_on:
         return _with_its_earliest(job, replace(row, next_slot=None), definition, int(now)), flush
     following: int | None
-    if _has_run_out(row, definition):
-        following = None
-    elif kept is not None:
+    if kept is not None and not _has_run_out(row, definition):
         following = kept
-    elif definition.schedule.recurring:
-        following = definition.schedule.next_after(max(int(now) - row.spread, row.last_slot or 0))
+    elif definition.schedule.recurring or _has_run_out(row, definition):
+        following = _following(row, definition, now=now)
     else:
         following = first_slot(definition, now=now)
         if row.last_slot is not None and following <= row.last_slot:
@@ -88,6 +86,35 @@ def _passed_until(job: Job, definition: Definition, now: int) -> int:
     """
     moved = definition.schedule.at is not None and job.next_slot is not None and definition.schedule.at < job.next_slot
     return now - job.spread if moved else now
+
+
+def _following(row: Job, definition: Definition, *, now: float) -> int | None:
+    """The first slot of a recurring schedule after now that was not taken; None where it has ended."""
+    if _has_run_out(row, definition):
+        return None
+    return definition.schedule.next_after(max(int(now) - row.spread, row.last_slot or 0))
+
+
+def regained_slot(job: Job, definition: Definition, *, now: float) -> int | None:
+    """The next slot of a recurring job that has none although its schedule has one; None for every other job.
+
+    A quarantine under a definition that could not be read leaves a job so. Resume, forced retry, and a change of
+    anything, or of nothing, set its next slot again.
+    """
+    if job.next_slot is not None or job.cancelled or job.deleted_at is not None:
+        return None
+    if definition.depends_on or not definition.schedule.recurring:
+        return None
+    return _following(job, definition, now=now)
+
+
+def with_regained_slot(row: Job, definition: Definition | None, *, now: float) -> tuple[Job, tuple[Due, ...]]:
+    """The row with its next slot again where it has lost it, and the hint for that; else the row as it is."""
+    slot = None if definition is None else regained_slot(row, definition, now=now)
+    if slot is None:
+        return row, ()
+    row = replace(row, next_slot=slot)
+    return row, () if row.paused else next_hint(row)
 
 
 def _with_its_earliest(job: Job, row: Job, definition: Definition, now: int) -> Job:

@@ -182,7 +182,7 @@ def _reasons() -> Iterator[str]:
 _ERRORS_OF_THE_ENGINE = ("WORKER_LOST", "TARGET_ERROR", "PAYLOAD_ERROR", "TIMEOUT")
 _DECIDING = (
     *("path", "decision", "dispatch", "approval", "claims", "ending", "lean", "visit", "commands", "retry"),
-    *("upstream", "rounds", "looks", "following", "permits"),
+    *("upstream", "rounds", "looks", "following", "permits", "quarantine"),
 )
 
 

@@ -55,3 +55,12 @@ def test_the_values_are_those_of_the_stage() -> None:
     assert api.run_queues.high == settings.Queue(url="Queues/RunHigh", arn="Queues/RunHigh.Arn")
     assert api.run_queues.normal == settings.Queue(url="Queues/RunNormal", arn="Queues/RunNormal.Arn")
     assert api.run_queues.low == settings.Queue(url="Queues/RunLow", arn="Queues/RunLow.Arn")
+
+
+def test_the_sweep_knows_how_many_messages_the_executor_can_have_in_hand() -> None:
+    template = synthesized("prod")
+    variables = template.properties("Functions/Sweep/Function")["Environment"]["Variables"]
+
+    sweep = settings.SweepSettings.from_environment(variables)
+
+    assert sweep.run_capacity == settings.RunCapacity(high=2_000, normal=2_000, low=500)

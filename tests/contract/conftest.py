@@ -261,11 +261,11 @@ def machine(platform: Aws | None, faults: Faults, clock: FakeClock) -> Any:
     return StateMachine(lambda: platform.states, arn=platform.machine, clock=clock)
 
 
-def make_timetable(aws: Aws, clock: FakeClock) -> SqsTimetable:
+def make_timetable(aws: Aws, clock: FakeClock, *, capacity: int = 0) -> SqsTimetable:
     return SqsTimetable(
         aws.sqs,
         aws.scheduler,
-        queues={priority: RunQueue(*queue) for priority, queue in aws.queues.items()},
+        queues={priority: RunQueue(*queue, capacity) for priority, queue in aws.queues.items()},
         group=aws.schedule_group,
         role_arn=aws.scheduler_role_arn,
         clock=clock,

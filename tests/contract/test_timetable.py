@@ -159,6 +159,34 @@ def test_the_backlog_counts_what_is_due_over_all_queues(timetable, clock):
     assert timetable.backlog() == 4
 
 
+def test_what_was_taken_and_comes_again_waits_too(timetable, platform, clock):
+    clock.time = NOW
+    for priority in Priority:
+        timetable.arm(make_hint(), due_at=NOW - 1, priority=priority)
+
+    if platform is None:
+        for delivery in timetable.take_due():
+            timetable.duplicate(delivery, later=540).receives += 1
+    else:
+        for url, _ in platform.queues.values():
+            assert len(platform.sqs.receive_message(QueueUrl=url)["Messages"]) == 1
+
+    assert timetable.backlog() == 3
+
+
+@pytest.mark.parametrize(("capacity", "backlog"), [(0, 3 + 2 + 1), (1, 2 + 1 + 1), (2, 1 + 0 + 1), (100, 1)])
+def test_what_consumers_have_in_hand_does_not_wait(aws, capacity, backlog):
+    timetable = make_timetable(aws, FakeClock(NOW), capacity=capacity)
+    for priority, count in zip(Priority, (3, 2, 0), strict=True):
+        url, _ = aws.queues[priority]
+        for attempt in range(1, count + 1):
+            timetable.arm(make_hint(attempt=attempt), due_at=NOW - 1, priority=priority)
+            aws.sqs.receive_message(QueueUrl=url)
+    timetable.arm(make_hint(attempt=9), due_at=NOW - 1, priority=Priority.LOW)
+
+    assert timetable.backlog() == backlog
+
+
 @pytest.mark.parametrize("ahead", [10, 2000])
 @pytest.mark.parametrize("fault", ["refused", "unreachable"])
 def test_a_hint_that_cannot_be_sent_is_a_domain_error(timetable, platform, clock, ahead, fault):

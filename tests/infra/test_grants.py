@@ -98,7 +98,10 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "dynamodb:UpdateItem": {JOBS},
         "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
         "dynamodb:DeleteItem": {COORDINATION},
-        "dynamodb:Query": {f"{JOBS}/index/attention", f"{JOBS}/index/waiting", COORDINATION},
+        "dynamodb:Query": {
+            *(f"{JOBS}/index/{index}" for index in ("attention", "owner", "waiting")),
+            COORDINATION,
+        },
         "sqs:SendMessage": RUN_QUEUES,
         "sqs:GetQueueAttributes": RUN_QUEUES,
     },

@@ -97,6 +97,7 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(queues),
+        "RUN_CAPACITY": json.dumps(dict.fromkeys(queues, 100)),
         "SCHEDULE_GROUP": aws.schedule_group,
         "SCHEDULER_ROLE_ARN": aws.scheduler_role_arn,
         "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": []}),

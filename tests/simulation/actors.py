@@ -47,6 +47,8 @@ class Message:
     key: str
     hint: Hint
     receives: int = 0
+    waits: bool = False
+    """It could be taken and nobody does, or it failed and comes again."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,9 @@ class Weather:
 
     id: str
     kind: str
-    """sqs, eventbridge: sends are refused · consumers, sweep: do not run · flood: other jobs fill the queues ·
-    lag: the indexes stand still · dynamodb: half of the calls fail."""
+    """sqs, eventbridge: sends are refused · consumers, sweep: do not run · release: consumers fail at every hint ·
+    `consumers low`, `release low`: those of one queue alone · `poison j0`: consumers fail at every hint of this job ·
+    flood: other jobs fill the queues · lag: the indexes stand still · dynamodb: half of the calls fail."""
     begins: float
     ends: float
 

@@ -133,6 +133,14 @@ def new_period(document: Mapping[str, Any], anchor: int, earliest: float, latest
     return Period(document, anchor, earliest, latest, slots, spread)
 
 
+def is_wake(before: Job | None, row: Job, actor: Actor) -> bool:
+    """Whether this write of the sweep woke the row: it moved attention on, and nothing that waits there."""
+    if before is None or actor.kind != "sweep" or not row.wakes:
+        return False
+    same = (before.runs.keys(), before.next_slot, before.silence) == (row.runs.keys(), row.next_slot, row.silence)
+    return same and (row.attention_at or 0) > (before.attention_at or 0)
+
+
 def holds(row: Job, run: ActiveRun) -> bool:
     return row.paused and not run.manual
 

@@ -16,7 +16,7 @@ from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import Outcome, RunState
 from tests.simulation.kinds import rules_of
-from tests.simulation.life import Life, Violation, decided, delays, new_period, startable
+from tests.simulation.life import Life, Violation, decided, delays, is_wake, new_period, startable
 from tests.simulation.listening import Listening
 from tests.simulation.poison import check_poison
 from tests.simulation.punctuality import Punctuality
@@ -81,7 +81,7 @@ class Judge:
         actor.wrote += 1
         old = startable(before) if before is not None else set()
         due = startable(row)
-        woken = before is not None and row.wakes > before.wakes
+        woken = is_wake(before, row, actor)
         actor.credits |= {tuple(one) for one in (due if woken or actor.kind == "caller" else due - old)}
         self.runs += sum(
             run.state is RunState.RUNNING and (before is None or before.runs.get(slot) != run)
@@ -183,6 +183,7 @@ class Judge:
             self._lost(life, execution, actor, now)
         elif execution.reason == "QUARANTINED":
             must(len(life.wakes) >= 10, "quarantine comes after ten wakes", life, (key, life.wakes))
+            must(self.time.is_poison(life), "only what consumers alone fail at is quarantined", life, (key, life.wakes))
         elif execution.status is ExecutionStatus.CANCELLED:
             must(actor.kind == "caller", "callers cancel", life, (key, actor.key))
 
@@ -202,7 +203,7 @@ class Judge:
         if execution.status not in (ExecutionStatus.FAILED, ExecutionStatus.TIMED_OUT):
             return
         key, reason, at = (execution.slot_id, execution.attempt), execution.reason, execution.next_retry_at
-        limit = life.limits[execution.slot_id]
+        limit = life.limits.get(execution.slot_id, 1)
         lost = execution.error is not None and execution.error.code == "WORKER_LOST"
         must(execution.final == (at is None), "a retry has its instant", life, execution)
         check_poison(life, execution, changed=self._changed_since(life, key))
@@ -325,6 +326,7 @@ class Judge:
     def _closed(self, life: Life) -> None:
         row, now = life.row, self.now
         self.time.closed(life, now)
+        must(life.quarantined or not self.time.is_poison(life), "what consumers fail at is quarantined", life, row)
         self.silence.closed(life, now)
         for slot, run in row.runs.items():
             lease = run.lease_expires_at
@@ -362,7 +364,7 @@ class Judge:
 
     def _may_end(self, life: Life) -> bool:
         once = life.period.document["schedule"]["type"] == "once"
-        return life.row.cancelled or life.quarantined or once or self._ran_out(life, len(life.periods) - 1)
+        return life.row.cancelled or once or self._ran_out(life, len(life.periods) - 1)
 
     def _ran_out(self, life: Life, number: int) -> bool:
         document = life.periods[number].document

@@ -159,9 +159,8 @@ MUTANTS: list[Mutant] = [
         "a new schedule drops what is overdue (V11)",
         (
             "domain/rescheduling.py",
-            "    if job.next_slot is not None:\n"
-            "        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
-            "    if row is None:\n        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.SCHEDULE",
+            "        row, flush = into_gap(row, until=until, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)\n",
+            "        del until\n",
         ),
     ),
     m(
@@ -169,9 +168,8 @@ MUTANTS: list[Mutant] = [
         "a cancel drops what is overdue (V11)",
         (
             "domain/commands.py",
-            "    if job.next_slot is not None:\n"
-            "        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
-            "    if row is None:\n        row, flush = overdue_into_gap(row, now=now, reason=SkipReason.JOB_C",
+            "        row, flush = into_gap(row, until=instant, reason=SkipReason.JOB_CANCELLED, definition=job.definition)\n",
+            "        pass\n",
         ),
     ),
     m(
@@ -252,12 +250,6 @@ MUTANTS: list[Mutant] = [
             "    if may_end_lean(job, key.slot_id, key.attempt) and key.slot_id in job.runs:\n",
             "    if not job.id:\n",
         ),
-        by="tests/unit/test_lean_end.py",
-    ),
-    m(
-        "lean_no_revoke, quarantine",
-        "so does a quarantine of what is then started after all",
-        ("usecases/sweep.py", "    job = revoke(engine, job)\n    due", "    due"),
         by="tests/unit/test_lean_end.py",
     ),
     m(

@@ -100,22 +100,6 @@ GRAPH_MUTANTS: list[Mutant] = [
         ("domain/following.py", "    if after.is_over and not before.is_over and", "    if not after.id and"),
         by=RULES,
     ),
-    m(
-        "a quarantine of many is one end",
-        "of several runs that are quarantined together those that depend on the job hear once",
-        (
-            "usecases/sweep.py",
-            "after_quarantine(row, due, now=",
-            "after_quarantine(row if len(row.runs) < 2 else replace(row, runs={}), due[-1:], now=",
-        ),
-        by="tests/unit/test_graph_quarantine.py",
-    ),
-    m(
-        "a quarantine that dies begins anew",
-        "the rest of a quarantine that died is woken ten times more",
-        ("domain/visit.py", "wakes=job.wakes if len(left) > 1 else 0", "wakes=0"),
-        by="tests/unit/test_graph_quarantine.py",
-    ),
     # --- telling ---
     m(
         "told unseen",

@@ -245,7 +245,7 @@ class SimTimetable(FakeTimetable):
             self._world.enqueue(delivery.hint, self._world.scheduler.now, message)
 
     def backlog(self) -> int:
-        return OTHERS if self._world.is_on("flood") else 0
+        return self._world.waiting + (OTHERS if self._world.is_on("flood") else 0)
 
 
 class SimMachine(FakeMachine):

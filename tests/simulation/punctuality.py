@@ -72,6 +72,10 @@ class Punctuality:
         for one, since in life.since.items():
             self._check(life, (one.slot_id, one.attempt), since, now)
 
+    def is_poison(self, life: Life) -> bool:
+        """Whether consumers fail at this job's hints, and at no others."""
+        return any(one.kind == f"poison {life.label}" for one in self.weather)
+
     # --- the rule ---
 
     def _check(self, life: Life, key: tuple[str, int], since: Since, now: float) -> None:
@@ -87,10 +91,12 @@ class Punctuality:
         return faults or any(one.begins < now and one.ends > since.known for one in self.weather)
 
     def _allowed(self, life: Life, key: tuple[str, int], since: Since, now: float) -> float:
-        allowed = float(PROMISE)
+        allowed, over = float(PROMISE), 0.0
         for one in self.weather:
             if one.begins < now and one.ends > since.due:
                 allowed += min(one.ends, now) - max(one.begins, since.due) + PROMISE
+                over = max(over, one.ends)
         allowed += PROMISE * sum(since.due - STALL <= at <= now for at in self.sweep_faults)
-        wakes = [wake for wake in life.wakes if key in wake.keys and since.due <= wake.at <= now]
+        # A back-off that ended while the weather still lasted is in its time.
+        wakes = [wake for wake in life.wakes if key in wake.keys and since.due <= wake.at <= now and wake.until > over]
         return allowed + sum(wake.backoff + VISIT for wake in wakes)

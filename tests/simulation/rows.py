@@ -158,7 +158,9 @@ def _entered(life: Life, slot: str, before: Job, row: Job, actor: Actor) -> None
     """A run becomes active: only where the overlap policy has room (docs/architecture.md, docs/protocol.md A6, A8)."""
     new, document = row.runs[slot], life.period.document
     policy = document.get("overlapPolicy", "skip")
-    if not before.runs:
+    if new.verdict_for == "QUARANTINED":
+        must(new.verdict is not None, "what is quarantined does not start", life, slot)
+    elif not before.runs:
         must(new.state is not RunState.QUEUED, "a run queues only behind another", life, slot)
     elif new.state is RunState.QUEUED:
         must(policy == "queue", "only policy queue queues", life, (slot, policy))

@@ -27,6 +27,7 @@ from tests.driver import ADMIN
 from tests.simulation.crowd import TYPE, TYPE_LIMIT, crowd
 from tests.simulation.crowd_judge import CrowdJudge
 from tests.simulation.model import Judge, Violation
+from tests.simulation.outages import is_one, outage
 from tests.simulation.plan import Action, Plan, plan
 from tests.simulation.world import World
 
@@ -218,7 +219,8 @@ CROWDS = 4
 def tell(seed: int, *, only: frozenset[str] | None = None, traced: bool = False) -> Told:
     """Play the story of a seed; `only`, if given, names what takes place in it: all else is left out."""
     if seed % CROWDS != CROWDS - 1:
-        return Story(plan(seed), only=only, traced=traced).tell()
+        told = outage(seed) if is_one(seed) else plan(seed)
+        return Story(told, only=only, traced=traced).tell()
     story = Story(crowd(seed), judge=CrowdJudge(), only=only, traced=traced)
     limit = StoredTypeConfig(
         job_type=TYPE, document={"maxConcurrency": TYPE_LIMIT}, updated_at=story.plan.base, updated_by="root"

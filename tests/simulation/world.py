@@ -97,7 +97,8 @@ class World:
         """Names of the faults that happened, in order: what can be left out of the story."""
         self.trace: Callable[[str], None] | None = None
         self.before_save: Callable[[], None] = lambda: None
-        self.parked_messages = 0
+        self.waiting = 0
+        """Messages in the run queues that wait for a consumer."""
         self._labels: dict[str, str] = {}
         self._marks = itertools.count(1)
         self._ids = self.draw("job ids")
@@ -223,20 +224,30 @@ class World:
             self.scheduler.at(visible_at + later, lambda: self.deliver(Message(message.key + "b", hint)))
         self.scheduler.at(visible_at, lambda: self.deliver(message))
 
+    def out(self, kind: str, job_id: str) -> str | None:
+        """The weather of this kind that keeps consumers from the hints of this job; None where there is none."""
+        row = self.jobs.rows.get(job_id)
+        kinds = (kind,) if row is None else (kind, f"{kind} {row.priority.value}")
+        return next(filter(self.is_on, kinds), None)
+
     def deliver(self, message: Message) -> None:
         """A consumer takes a message. One that fails or dies leaves it to come back."""
-        if self.is_on("consumers"):
-            later = self.ends_of("consumers") + self.draw(f"{message.key} after").uniform(0, 3)
-            self.scheduler.at(later, lambda: self.deliver(message))
+        hint = message.hint
+        label = self.label(hint.job_id)
+        self.waiting -= message.waits
+        message.waits = False
+        out = self.out("consumers", hint.job_id)
+        if out is not None:
+            self._comes_back(message, self.ends_of(out) + self.draw(f"{message.key} after").uniform(0, 3))
             return
         message.receives += 1
         received = self.scheduler.now
-        hint = message.hint
-        label = self.label(hint.job_id)
         actor = self.actor_of(f"consumer {message.key}.{message.receives}", "consumer", job=label, hint=hint)
         self.note(f"{actor.key} takes it")
 
         def handle() -> None:
+            if self.is_on(f"poison {label}") or self.out("release", hint.job_id) is not None:
+                raise TroubleError
             handled = handle_hint(self.executor(actor), hint)
             self.note(f"{actor.key}: {handled.reason}")
 
@@ -248,7 +259,12 @@ class World:
         again = received + VISIBILITY
         if isinstance(actor.failure, (*TRANSIENT, TroubleError)):
             again = self.scheduler.now + hand_back_seconds(message.receives, uniform=actor.choose.uniform)
-        self.scheduler.at(again, lambda: self.deliver(message))
+        self._comes_back(message, again)
+
+    def _comes_back(self, message: Message, at: float) -> None:
+        message.waits = True
+        self.waiting += 1
+        self.scheduler.at(at, lambda: self.deliver(message))
 
     def hand_over(self, step: Step) -> None:
         """The state machine runs an attempt: one actor for the functions of all its states, each of which may die."""

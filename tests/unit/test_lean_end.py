@@ -41,7 +41,7 @@ from functions.usecases.history import job_history, read_execution
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.sweep import visit
 from tests.driver import SCHEDULER, Driver
-from tests.factories import NOW, make_document, make_execution, make_job, make_run
+from tests.factories import NOW, make_document, make_execution, make_job, make_run, new_id
 from tests.fakes import FakeClock, World
 from tests.faults import Crash, Faults
 from tests.flows import AT, FAILED, LONG, MINUTELY, OK, ONCE
@@ -384,6 +384,7 @@ class TestWhoEndsFirst:
         """What is started after all, by a hint that comes while the sweep quarantines it, finds that in history."""
         driver = started()
         job = driver.create(schedule=ONCE)
+        driver.world.jobs.put(make_job(id=new_id(), brake_minute=NOW // 60))  # the executor works for others
         driver.world.jobs.put(replace(driver.row(job.id), wakes=10, attention_at=NOW + 30))
         driver.world.clock.time = NOW + 100
         hint = Hint(job.id, SLOT, 1)
@@ -403,6 +404,7 @@ class TestWhoEndsFirst:
     def test_what_has_ended_before_a_quarantine_is_left_alone(self) -> None:
         driver = started()
         job = driver.create(schedule=ONCE)
+        driver.world.jobs.put(make_job(id=new_id(), brake_minute=NOW // 60))  # the executor works for others
         driver.world.jobs.put(replace(driver.row(job.id), wakes=10, attention_at=NOW + 30))
         driver.world.clock.time = NOW + 100
         driver.world.faults.on_step = before_the(

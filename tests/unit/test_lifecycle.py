@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from functions.domain.commands import decide_change, decide_execute, decide_resume
 from functions.domain.decision import Write
+from functions.domain.ending import decide_end
 from functions.domain.ids import slot_id
 from functions.domain.job import Job, JobStatus, Upstream
 from functions.domain.lifecycle import RUN_TRANSITIONS, TRANSITIONS, diagram, may_become, run_may_become
+from functions.domain.quarantine import quarantined
 from functions.domain.run import LastRun, Outcome, RunState
 from functions.domain.upstream import Parent
-from functions.domain.visit import MAX_WAKES, Quarantine, after_quarantine, decide_visit
+from functions.domain.visit import MAX_WAKES, decide_visit
 from tests.factories import NOW, make_definition, make_job, make_run, new_id
 from tests.faults import Crash
 from tests.unit.test_state_row import Story
@@ -86,11 +88,13 @@ NOTHING_LEFT = make_definition(maxRuns=1)
 
 
 def _quarantine(job: Job) -> Job:
-    decision = decide_visit(job, now=NOW + 90, read_at=NOW + 90, feeding=True)
-    assert isinstance(decision, Quarantine)
-    write = after_quarantine(job, decision.due, now=NOW + 90)
+    write = decide_visit(job, now=NOW + 90, read_at=NOW + 90, feeding=True)
     assert isinstance(write, Write)
-    return write.job
+    [slot] = [slot for slot, run in write.job.runs.items() if run.verdict is not None]
+    execution = quarantined(write.job, slot, wakes=MAX_WAKES, now=NOW + 90, write_id="w")
+    end = decide_end(write.job, execution, fence=write.job.runs[slot].fence, now=NOW + 90)
+    assert isinstance(end, Write)
+    return end.job
 
 
 def _nothing_left(job: Job) -> Job:
@@ -129,8 +133,9 @@ LEFT = [
 OUTCOMES = (Outcome.COMPLETED, Outcome.PERMANENTLY_FAILED, Outcome.CANCELLED)
 AT_REST = [_skipped(), *(_ended(outcome) for outcome in OUTCOMES)]
 PAUSED = [_skipped(paused=True), *(_ended(outcome, paused=True) for outcome in OUTCOMES)]
+ONE_TIME = {"schedule": {"type": "once", "at": "2027-01-15T08:01:00Z"}}
 RARE = [
-    *((job, _quarantine(job)) for job in (QUARANTINED_RETRY, make_job(wakes=MAX_WAKES))),
+    *((job, _quarantine(job)) for job in (QUARANTINED_RETRY, make_job(wakes=MAX_WAKES, document=ONE_TIME))),
     *((job, _nothing_left(job)) for job in (*LEFT, _skipped(starts=1))),
     *(_given_parents(job) for job in AT_REST),
     *(_executed(job) for job in (*AT_REST, *PAUSED)),

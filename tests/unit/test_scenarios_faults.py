@@ -202,7 +202,7 @@ class TestBacklog:
 
         driver = BusyDriver(dies)
         job = driver.create(schedule=ONCE, retryConfig={"maxRetries": 0})
-        driver.world.timetable.strangers = MAX_BACKLOG + 1
+        driver.world.timetable.strangers = MAX_BACKLOG
         driver.run(200)
         assert driver.row(job.id).status is JobStatus.FAILED
 
@@ -210,7 +210,7 @@ class TestBacklog:
         driver = Driver()
         job = driver.create(schedule=ONCE)
         driver.world.timetable.armed.clear()
-        driver.world.timetable.strangers = MAX_BACKLOG
+        driver.world.timetable.strangers = MAX_BACKLOG - 1
         driver.run(61)
         assert driver.row(job.id).status is JobStatus.COMPLETED
 

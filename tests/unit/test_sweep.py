@@ -172,7 +172,7 @@ def test_woken_again_and_again_it_sends_less_and_less() -> None:
         tick(driver.executor)
         sent.append(len(driver.world.timetable.sent))
     assert sent[-1] == 7, "0, 60, 180, 420, 900 and then every 900 seconds"
-    assert driver.row(job_id).wakes == 7
+    assert driver.row(job_id).wakes == 5, "nothing else was started: the others are not counted"
 
 
 @pytest.mark.parametrize(("payload", "reads"), [("{}", 1), ('"' + "x" * 5_000 + '"', 2)], ids=["inline", "apart"])

@@ -10,8 +10,15 @@ import pytest
 from functions.domain.decision import Drop, Due, Write
 from functions.domain.ids import slot_id
 from functions.domain.job import Gap, Job, SkipReason
-from functions.domain.run import LastRun, Outcome, RunState
-from functions.domain.visit import MAX_WAKES, Quarantine, Recover, after_quarantine, decide_visit, quarantined
+from functions.domain.run import RunState
+from functions.domain.visit import (
+    FREE_WAKES,
+    HELD_WAKES,
+    MAX_WAKES,
+    WAKE_BACKOFF_MAX,
+    Recover,
+    decide_visit,
+)
 from tests.factories import NOW, make_job, make_run
 
 NEXT = NOW + 60
@@ -21,8 +28,8 @@ WAITING = make_run(state=RunState.WAITING, attempt=1, due_at=NOW + 20)
 GAP = Gap(first=NOW, last=NOW, count=1, reason=SkipReason.PAUSED)
 
 
-def visit(job: Job, now: float, *, feeding: bool = True) -> Any:
-    return decide_visit(job, now=now, read_at=now, feeding=feeding)
+def visit(job: Job, now: float, *, feeding: bool = True, counts: bool = True) -> Any:
+    return decide_visit(job, now=now, read_at=now, feeding=feeding, counts=counts)
 
 
 class TestExpiredLease:
@@ -91,6 +98,45 @@ class TestWake:
         assert (decision.reason, decision.hints) == ("WATCHED", ())
 
 
+class TestHeld:
+    """While nothing shows that the executor works for other jobs."""
+
+    @pytest.mark.parametrize(("wakes", "kept"), [(FREE_WAKES, FREE_WAKES), (7, 7), (8, 8), (9, 8), (MAX_WAKES, 8)])
+    def test_what_is_due_is_woken_and_not_counted(self, wakes: int, kept: int) -> None:
+        job = make_job(wakes=wakes, attention_at=NEXT + 30)
+        write = visit(job, NEXT + 40, counts=False)
+        assert isinstance(write, Write)
+        assert (write.reason, write.hints) == ("HELD", (Due(slot_id(NEXT), 1, NEXT),))
+        assert (write.job.wakes, write.job.attention_at) == (kept, NEXT + 40 + 900)
+        assert replace(write.job, wakes=wakes, attention_at=job.attention_at) == job, "nothing else"
+
+    @pytest.mark.parametrize("wakes", range(FREE_WAKES))
+    def test_the_first_wakes_count_in_any_case_so_that_they_back_off(self, wakes: int) -> None:
+        job = make_job(wakes=wakes, attention_at=NEXT + 30)
+        assert visit(job, NEXT + 40, counts=False) == visit(job, NEXT + 40, counts=True)
+        assert visit(job, NEXT + 40, counts=False).reason == "WOKEN"
+
+    def test_then_the_back_off_is_at_its_longest(self) -> None:
+        job = make_job(wakes=FREE_WAKES - 1, attention_at=NEXT + 30)
+        assert visit(job, NEXT + 40).job.attention_at == NEXT + 40 + WAKE_BACKOFF_MAX
+
+    def test_however_long_there_is_no_quarantine_and_once_it_works_again_two_more_wakes_come_first(self) -> None:
+        job, now = make_job(), NEXT + 30
+        for _ in range(1_000):
+            write = visit(job, now, counts=False)
+            assert isinstance(write, Write)
+            job = write.job
+            assert job.attention_at is not None
+            now = job.attention_at
+        wakes = 0
+        job = replace(job, wakes=HELD_WAKES)
+        while (write := visit(job, now)).reason != "QUARANTINED":
+            job, wakes = write.job, wakes + 1
+            assert job.attention_at is not None
+            now = job.attention_at
+        assert wakes == 2
+
+
 class TestBacklog:
     @pytest.mark.parametrize("wakes", [0, 3, MAX_WAKES])
     def test_it_neither_wakes_nor_counts_nor_quarantines(self, wakes: int) -> None:
@@ -126,62 +172,3 @@ class TestWatched:
         rest = make_job(paused=True)
         assert rest.attention_at is None
         assert visit(rest, NOW + 40) == Drop("WATCHED")
-
-
-class TestQuarantine:
-    def test_after_ten_wakes_what_is_due_is_ended(self) -> None:
-        job = make_job(wakes=MAX_WAKES, runs={SLOT: WAITING})
-        decision = visit(job, NEXT + 40)
-        assert isinstance(decision, Quarantine)
-        assert [slot for slot, _ in decision.due] == [SLOT, slot_id(NEXT)]
-        found = [quarantined(job, slot, run, now=NEXT + 40.5, write_id="w") for slot, run in decision.due]
-        assert [(row.slot_id, row.attempt, row.final, row.reason) for row in found] == [
-            (SLOT, 2, True, "QUARANTINED"),
-            (slot_id(NEXT), 1, True, "QUARANTINED"),
-        ]
-        assert all(row.is_dead_letter for row in found)
-        first = after_quarantine(job, decision.due, now=NEXT + 40)
-        assert isinstance(first, Write)
-        assert (dict(first.job.runs), first.job.next_slot, first.job.wakes) == ({}, NEXT, MAX_WAKES)
-        write = after_quarantine(first.job, decision.due, now=NEXT + 40)
-        assert isinstance(write, Write)
-        row = write.job
-        assert after_quarantine(row, decision.due, now=NEXT + 40) == Drop("PROGRESS")
-        assert (dict(row.runs), row.next_slot, row.last_slot, row.attention_at, row.wakes) == ({}, None, NEXT, None, 0)
-        assert row.last_run == LastRun(
-            slot_id=slot_id(NEXT),
-            attempt=1,
-            outcome=Outcome.PERMANENTLY_FAILED,
-            fence=0,
-            ended_at=NEXT + 40,
-            error_code="QUARANTINED",
-        )
-
-    def test_needs_no_definition(self) -> None:
-        job = replace(make_job(wakes=MAX_WAKES), definition=None)
-        decision = visit(job, NEXT + 40)
-        assert isinstance(after_quarantine(job, decision.due, now=NEXT + 40), Write)
-
-    def test_a_run_that_started_meanwhile_is_left_to_its_owner(self) -> None:
-        job = make_job(wakes=MAX_WAKES, runs={SLOT: WAITING}, next_slot=None)
-        decision = visit(job, NEXT)
-        started = replace(job, runs={SLOT: RUN}, wakes=0)
-        assert after_quarantine(started, decision.due, now=NEXT) == Drop("PROGRESS")
-
-    def test_a_waiter_is_released_and_a_gap_is_flushed(self) -> None:
-        queued = make_run(state=RunState.QUEUED, due_at=None, attempt=0)
-        job = make_job(wakes=MAX_WAKES, runs={SLOT: WAITING, "q": queued}, next_slot=None, gap=GAP)
-        write = after_quarantine(job, visit(job, NEXT).due, now=NEXT)
-        assert isinstance(write, Write)
-        assert write.job.runs["q"].state is RunState.WAITING
-        assert (write.flush, write.job.gap) == (GAP, None)
-
-    def test_ten_wakes_are_about_an_hour_and_a_half(self) -> None:
-        job, now, wakes = make_job(), NEXT + 30, 0
-        while not isinstance(decision := visit(job, now), Quarantine):
-            assert isinstance(decision, Write)
-            job = decision.job
-            assert job.attention_at is not None
-            now, wakes = job.attention_at, wakes + 1
-        assert wakes == MAX_WAKES
-        assert now - NEXT == 30 + 60 + 120 + 240 + 480 + 6 * 900
