@@ -33,17 +33,14 @@ def quarantine(job: Job, due: Iterable[str], *, now: int) -> Write:
             run = ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1, due_at=now)
             row = _without_next(row)
         if run.verdict is None:
-            run = replace(
-                run,
-                verdict=Outcome.PERMANENTLY_FAILED,
-                verdict_for=QUARANTINED,
-                manual=True,
-                waits_for=None,
-                due_at=now,
-            )
+            run = _condemned(run)
         row = with_run(row, slot, run)
     row = with_attention(replace(row, lean=False, wakes=0), now)
     return Write(job=row, reason=QUARANTINED, hints=() if row.next_slot == job.next_slot else next_hint(row))
+
+
+def _condemned(run: ActiveRun) -> ActiveRun:
+    return replace(run, verdict=Outcome.PERMANENTLY_FAILED, verdict_for=QUARANTINED, manual=True, waits_for=None)
 
 
 def _without_next(job: Job) -> Job:

@@ -10,6 +10,7 @@ from tests.simulation.mutant import Mutant, m
 from tests.simulation.mutants_gates import GATE_MUTANTS
 from tests.simulation.mutants_graph import GRAPH_MUTANTS
 from tests.simulation.mutants_inputs import INPUT_MUTANTS
+from tests.simulation.mutants_outages import OUTAGE_MUTANTS
 from tests.simulation.mutants_permits import PERMIT_MUTANTS
 from tests.simulation.mutants_races import RACE_MUTANTS
 from tests.simulation.mutants_sender import SENDER_MUTANTS
@@ -159,8 +160,8 @@ MUTANTS: list[Mutant] = [
         "a new schedule drops what is overdue (V11)",
         (
             "domain/rescheduling.py",
-            "        row, flush = into_gap(row, until=until, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)\n",
-            "        del until\n",
+            "into_gap(row, until=until, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)\n",
+            "row, None\n",
         ),
     ),
     m(
@@ -168,8 +169,8 @@ MUTANTS: list[Mutant] = [
         "a cancel drops what is overdue (V11)",
         (
             "domain/commands.py",
-            "        row, flush = into_gap(row, until=instant, reason=SkipReason.JOB_CANCELLED, definition=job.definition)\n",
-            "        pass\n",
+            "into_gap(row, until=instant, reason=SkipReason.JOB_CANCELLED, definition=job.definition)\n",
+            "row, None\n",
         ),
     ),
     m(
@@ -1078,6 +1079,7 @@ MUTANTS: list[Mutant] = [
     ),
 ]
 MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS + RACE_MUTANTS + PERMIT_MUTANTS + INPUT_MUTANTS
+MUTANTS += OUTAGE_MUTANTS
 
 EXCLUDED = {
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",

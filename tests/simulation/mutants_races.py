@@ -134,7 +134,7 @@ RACE_MUTANTS: list[Mutant] = [
     m(
         "empty change is written",
         "a PUT of what is there writes the row",
-        ("domain/commands.py", " and says_the_same(job.definition, definition):", " and False:"),
+        ("domain/commands.py", " and says_the_same(job.definition, definition)\n", " and False\n"),
     ),
     m(
         "defaults are changes",
