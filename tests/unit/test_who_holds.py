@@ -309,6 +309,7 @@ def test_the_refusal_says_what_has_become_of_it(name: str, call: str) -> None:
         with pytest.raises(NotYoursError) as gone:
             heartbeat(attempt.services(), SCHEDULER, attempt.worker, ((attempt.id, 1),))
         assert gone.value.gone == {attempt.id: became}
+        assert attempt.is_running
 
 
 @settings(max_examples=150, deadline=None)
