@@ -15,6 +15,7 @@ from functions.domain.ids import ExecutionKey
 from functions.domain.job import Job
 from functions.domain.lease import LEASE_MARGIN, WORKER_LEASE, is_held, is_too_late
 from functions.domain.outcome import TargetAnswer
+from functions.domain.overlap import must_step_back
 from functions.domain.run import ActiveRun, RunState
 
 
@@ -70,7 +71,7 @@ def _refusal(job: Job, run: ActiveRun, key: ExecutionKey, queues: tuple[str, ...
     if job.holds(run):
         return "PAUSED"
     queue = job.defined.worker_queue
-    if queue not in queues or run.waits_for != worker_queue(job.owner, queue):
+    if queue not in queues or run.waits_for != worker_queue(job.owner, queue) or must_step_back(job, key.slot_id):
         return "NOT_OFFERED"
     braked = put_off(job, now)
     return None if braked is None else braked.reason

@@ -22,15 +22,15 @@ from functions.domain.decision import (
     with_attention,
     with_run,
 )
-from functions.domain.definition import Definition, OverlapPolicy
-from functions.domain.dispatch import MAX_ACTIVE
-from functions.domain.ending import ended_from_outside
+from functions.domain.definition import Definition
+from functions.domain.ending import ended_from_outside, released
 from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.following import look_hint
 from functions.domain.ids import MAX_ATTEMPTS, is_dependent
 from functions.domain.job import Gap, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
+from functions.domain.overlap import must_have_room
 from functions.domain.permits import no_longer_limited, with_calls
 from functions.domain.rescheduling import (
     first_slot,
@@ -89,7 +89,14 @@ def decide_pause(job: Job, *, now: float, write_id: str) -> Write | Drop:
     if job.paused:
         return Drop("PAUSED_ALREADY")
     row = replace(_revised(job, write_id), paused=True, wakes=0)
-    return Write(job=with_attention(row, int(now)), reason="PAUSED")
+    row, hints = _held(job, row, int(now))
+    return Write(job=with_attention(row, int(now)), reason="PAUSED", hints=hints)
+
+
+def _held(job: Job, row: Job, now: int) -> tuple[Job, tuple[Due, ...]]:
+    """The row of a job that is paused now, in which a run that was asked for waits for none that the pause holds."""
+    row = released(row, now)
+    return row, tuple(hint for hint in waiting_hints(row) if job.runs[hint.slot_id].state is RunState.QUEUED)
 
 
 def decide_resume(job: Job, *, now: float, write_id: str) -> Write | Drop:
@@ -147,7 +154,7 @@ def decide_change(
                 row, flush = pass_over_overdue(row, definition, now=now, reason=SkipReason.PAUSED)
             hints = waiting_hints(row)
         else:
-            row, hints = replace(row, paused=True), ()
+            row, hints = _held(row, replace(row, paused=True), int(now))
     row, released = no_longer_offered(row, definition, now=int(now))
     row, unlimited = no_longer_limited(row, definition, now=int(now))
     row, gated = gate_changed(row, definition, now=int(now))
@@ -163,7 +170,8 @@ def decide_change(
 
 
 def decide_execute(job: Job, slot: str, *, now: float, write_id: str, by: str | None = None) -> Write:
-    """Run now, beside the schedule, as `by` asks; `slot` is the manual run's own id. Allowed on paused jobs."""
+    """Run now, beside the schedule, as `by` asks; `slot` is the manual run's own id. Allowed on paused jobs: what the
+    pause holds is in nobody's way, and steps back if it is over before this run is."""
     _must_not_be_cancelled(job, "run")
     definition = job.defined
     instant = int(now)
@@ -176,10 +184,8 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str, by: str | 
         asked_by=by,
     )
     hints: tuple[Due, ...] = (Due(slot, 1, instant),)
-    if job.runs:
-        queued = _must_have_room(job, definition, may_queue=True)
-        if queued:
-            run, hints = replace(run, state=RunState.QUEUED, due_at=None), ()
+    if job.runs and must_have_room(job, definition, may_queue=True):
+        run, hints = replace(run, state=RunState.QUEUED, due_at=None), ()
     row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
     row = replace(row, attention_at=attention_no_later(row, instant))
     return Write(job=row, reason="RUN_REQUESTED", hints=hints)
@@ -211,7 +217,7 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | N
         if last.slot_id in job.runs:
             raise ConflictError("The run is being retried just now.")
         if job.runs:
-            _must_have_room(job, definition, may_queue=False)
+            must_have_room(job, definition, may_queue=False)
             _must_know_its_ends(job, last.slot_id)
         slot, attempt, fence, approval = last.slot_id, last.attempt, last.fence, last.approval
     if attempt + 1 > MAX_ATTEMPTS:
@@ -312,20 +318,6 @@ def decide_gap_written(job: Job, *, now: float) -> Write | Drop:
 def _must_not_be_cancelled(job: Job, verb: str) -> None:
     if job.cancelled:
         raise ConflictError(f"The job is CANCELLED and cannot be {verb}: create a new one.")
-
-
-def _must_have_room(job: Job, definition: Definition, *, may_queue: bool) -> bool:
-    """Whether the run must queue; raises ConflictError where the overlap policy has no room for another run."""
-    policy, active = definition.overlap, len(job.runs)
-    if policy is OverlapPolicy.ALLOW:
-        if active >= MAX_ACTIVE:
-            raise ConflictError(f"{active} runs are active; overlapPolicy allow holds at most {MAX_ACTIVE}.")
-        return False
-    if policy is OverlapPolicy.QUEUE and may_queue:
-        if any(run.state is RunState.QUEUED for run in job.runs.values()):
-            raise ConflictError("A run is active and another is queued; overlapPolicy queue holds one.")
-        return True
-    raise ConflictError(f"A run is active (overlapPolicy {policy.value}): wait for its end, or cancel it.")
 
 
 def _revised(job: Job, write_id: str) -> Job:

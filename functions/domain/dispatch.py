@@ -28,11 +28,10 @@ from functions.domain.hint import Hint
 from functions.domain.ids import slot_id, slot_instant
 from functions.domain.job import Job, SkipReason
 from functions.domain.lease import CLOCK_SKEW, LEASE_MARGIN, WORKER_LEASE, times_out_at
+from functions.domain.overlap import MAX_ACTIVE, must_step_back, refuses_scheduled
 from functions.domain.path import call_seconds
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
-MAX_ACTIVE = 10
-"""Active runs of one job under overlap policy `allow`."""
 CATCH_UP_LIMIT = 100
 """Missed slots that misfire policy `run_all` runs at most; older ones are skipped."""
 CIRCUIT_OPEN = "CIRCUIT_OPEN"
@@ -86,6 +85,8 @@ def _fire(  # noqa: PLR0911 - a line a decision
     if isinstance(passed, Write):
         return passed
     run = passed
+    if must_step_back(job, hint.slot_id):
+        return _step_back(job, hint.slot_id, run, now=now)
     deferral = put_off(job, now) or deferral or _offered(job, now)
     if deferral is not None:
         return _wait_on(job, hint.slot_id, run, deferral, now=now)
@@ -131,6 +132,13 @@ def is_expired(slot: str, run: ActiveRun, definition: Definition, now: float) ->
     return run.attempt > 0 and not run.forced and definition.retry.is_over(slot_instant(slot), now=now)
 
 
+def _step_back(job: Job, slot: str, run: ActiveRun, *, now: float) -> Write:
+    """The run waits for the end of the one that runs."""
+    queued = replace(run, state=RunState.QUEUED, waits_for=None, looked_at=None)
+    row = replace(with_run(job, slot, queued), wakes=0)
+    return Write(job=replace(row, attention_at=attention_no_later(row, int(now))), reason="QUEUED")
+
+
 def too_late(job: Job, slot: str, *, reason: str = "RETRY_WINDOW_OVER", now: float) -> Write:
     """Give the run that can start no attempt in time its verdict, for a reason of `ending.TOO_LATE`."""
     return decide_verdict(job, slot, outcome=Outcome.PERMANENTLY_FAILED, reason=reason, now=now)
@@ -164,16 +172,28 @@ def _overlap(
         row = with_run(advance(job, slot, definition, started=True), slot_id(slot), waiter)
         row = with_attention(replace(row, wakes=0), int(now))
         return Write(job=row, reason="QUEUED", hints=next_hint(row))
+    if _is_last(job, slot, definition) and not refuses_scheduled(job, definition):
+        row = with_attention(replace(job, catch_up_to=slot, wakes=0), int(now))
+        return Write(job=row, reason="QUEUED")
     return _skip(job, slot, slot, definition, now=now, reason=SkipReason.OVERLAP)
+
+
+def _is_last(job: Job, slot: int, definition: Definition) -> bool:
+    """Whether no slot comes after this one once it has started."""
+    return _advance(job, slot, definition, started=True).next_slot is None
 
 
 def _misfire(
     job: Job, slot: int, definition: Definition, *, now: float, write_id: str, deferral: Deferral | None
 ) -> HintDecision:
-    """Nothing is active: start the slot, or do what the misfire policy says where it is more than the grace late."""
+    """Nothing is active: start the slot, or do what the misfire policy says where it is more than the grace late.
+
+    One that waited for a run to end was not missed.
+    """
     schedule = definition.schedule
     threshold = math.ceil(now - definition.misfire_grace - job.spread) - 1
-    if slot > threshold:
+    waited = job.catch_up_to == slot and _is_last(job, slot, definition)
+    if slot > threshold or waited:
         return _begin(job, slot, definition, now=now, write_id=write_id, deferral=deferral)
     latest = schedule.last_at_or_before(threshold)
     if latest is None or latest < slot:  # a slot of an older schedule

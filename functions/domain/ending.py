@@ -233,11 +233,16 @@ def decide_end(job: Job, execution: Execution, *, fence: int, now: float, goes_o
 
 
 def released(job: Job, now: int) -> Job:
-    """The row in which a queued run, once nothing runs or waits before it any more, is due (V8)."""
-    if job.has_active:
-        return job
-    for slot, run in job.runs.items():
-        return with_run(job, slot, replace(run, state=RunState.WAITING, due_at=now))
+    """The row in which a queued run, the earliest, is due once nothing before it goes on any more (V8).
+
+    What a pause holds goes on no more than the pause, so it holds back nothing that was asked for by a caller.
+    """
+    for slot in sorted(slot for slot, run in job.runs.items() if run.state is RunState.QUEUED):
+        run = job.runs[slot]
+        if job.goes_on:
+            break
+        if not (job.has_active and job.holds(run)):
+            job = with_run(job, slot, replace(run, state=RunState.WAITING, due_at=max(now, run.due_at or now)))
     return job
 
 

@@ -116,7 +116,8 @@ class Job:
     """Grows with every dispatch, revocation and cancel, job-wide."""
     gap: Gap | None = None
     catch_up_to: int | None = None
-    """Under misfire policy `run_all`: slots up to this one run one after the other, whatever the overlap policy."""
+    """Slots up to this one run one after the other, whatever the overlap policy: missed ones under misfire policy
+    `run_all`, and the job's last one where it came due while a run that was asked for was active."""
     starts: int = 0
     """Scheduled runs begun, for `maxRuns`."""
     brake_minute: int = 0
@@ -154,8 +155,16 @@ class Job:
         return any(run.state is not RunState.QUEUED for run in self.runs.values())
 
     @property
+    def goes_on(self) -> bool:
+        """Whether a run runs, or waits for what will come: the pause holds the others for as long as it lasts."""
+        return any(
+            run.state is RunState.RUNNING or (run.state is RunState.WAITING and not self.holds(run))
+            for run in self.runs.values()
+        )
+
+    @property
     def next_waits(self) -> bool:
-        """Whether `next_slot` is a missed one of `run_all` and waits for the run before it to end."""
+        """Whether `next_slot` waits for the run before it to end: a missed one of `run_all`, or the job's last one."""
         return (
             self.next_slot is not None
             and self.catch_up_to is not None

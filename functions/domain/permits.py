@@ -14,10 +14,10 @@ from typing import NamedTuple
 from functions.domain.concurrency import GRANT_SECONDS, is_limit, keys_of, read_hold
 from functions.domain.decision import Drop, Due, Write, attention_no_later, with_attention, with_run
 from functions.domain.definition import Definition
-from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id
 from functions.domain.job import Job
 from functions.domain.lease import LEASE_MARGIN
+from functions.domain.overlap import MAX_ACTIVE
 from functions.domain.run import ActiveRun, RunState
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from functions.domain.claims import Held, decide_accept, no_report
 from functions.domain.decision import Drop, Due, HintDecision, Overdue, Resend, Verdict, Wait, Write
-from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.ending import decide_end, expired, put_off
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
@@ -17,6 +16,7 @@ from functions.domain.job import Job, SkipReason
 from functions.domain.lean import decide_lean_end, fits_the_row, may_end_lean
 from functions.domain.lease import LEASE_GRACE, seconds_to_call
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.overlap import MAX_ACTIVE
 from functions.domain.path import PathKind, call_seconds, path_of
 from functions.domain.permits import decide_call_over
 from functions.domain.run import ActiveRun, RunState

@@ -22,11 +22,11 @@ from functions.domain.commands import (
     new_job,
 )
 from functions.domain.decision import Drop, Due, Write, waiting_hints
-from functions.domain.dispatch import MAX_ACTIVE
 from functions.domain.errors import ConflictError, InvalidFieldError
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import slot_id
 from functions.domain.job import Gap, Job, JobStatus, SkipReason
+from functions.domain.overlap import MAX_ACTIVE
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 from tests.factories import JOB_ID, NOW, make_definition, make_job, make_run
 
