@@ -180,7 +180,7 @@ def _overlap(
 
 def _is_last(job: Job, slot: int, definition: Definition) -> bool:
     """Whether no slot comes after this one once it has started."""
-    return _advance(job, slot, definition, started=True).next_slot is None
+    return advance(job, slot, definition, started=True).next_slot is None
 
 
 def _misfire(

@@ -145,6 +145,11 @@ def holds(row: Job, run: ActiveRun) -> bool:
     return row.paused and not run.manual
 
 
+def stands(row: Job, run: ActiveRun) -> bool:
+    """Whether the run waits for as long as the pause lasts."""
+    return run.state is RunState.WAITING and holds(row, run)
+
+
 def is_active(run: ActiveRun) -> bool:
     return run.state is not RunState.QUEUED
 

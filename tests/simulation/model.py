@@ -349,7 +349,7 @@ class Judge:
         for number, period in enumerate(life.periods):
             last = number == len(life.periods) - 1
             begins = period.latest - (period.spread if number else 0)
-            ends = now - 60 if last else life.periods[number + 1].earliest - period.spread
+            ends = now - 60 - period.spread if last else life.periods[number + 1].earliest
             for slot in period.between(int(begins) + 1, int(ends)):
                 beyond = row.next_slot is not None and slot >= row.next_slot
                 over = row.next_slot is None and slot > (row.last_slot or 0)
@@ -357,7 +357,7 @@ class Judge:
                     must(beyond or self._may_end(life), "a recurring job goes on", life, (slot, row))
                     break
                 name = f"{slot:010d}"
-                has_outcome = name in life.ended or name in row.runs or life.skipped(slot)
+                has_outcome = name in life.ended or name in row.runs or life.skipped(slot) or slot == row.next_slot
                 if not last and over:
                     continue
                 must(has_outcome or self._ran_out(life, number), "every due slot has an outcome", life, slot)

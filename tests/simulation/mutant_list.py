@@ -124,8 +124,8 @@ MUTANTS: list[Mutant] = [
         "the end leaves the queued run to a message (V8)",
         (
             "domain/ending.py",
-            "        return with_run(job, slot, replace(run, state=RunState.WAITING, due_at=now))\n",
-            "        return job\n",
+            "        if not (job.has_active and job.holds(run)):\n            job =",
+            "        if True:\n            break\n            job =",
         ),
         seed=16,
     ),
@@ -160,8 +160,8 @@ MUTANTS: list[Mutant] = [
         "a new schedule drops what is overdue (V11)",
         (
             "domain/rescheduling.py",
-            "into_gap(row, until=until, reason=SkipReason.SCHEDULE_CHANGED, definition=job.definition)\n",
-            "row, None\n",
+            "    if job.next_slot is not None:\n        until = _passed_until(",
+            "    if row is None:\n        until = _passed_until(",
         ),
     ),
     m(
@@ -169,8 +169,8 @@ MUTANTS: list[Mutant] = [
         "a cancel drops what is overdue (V11)",
         (
             "domain/commands.py",
-            "into_gap(row, until=instant, reason=SkipReason.JOB_CANCELLED, definition=job.definition)\n",
-            "row, None\n",
+            "    if job.next_slot is not None:\n        row, flush = into_gap(row, until=instant",
+            "    if row is None:\n        row, flush = into_gap(row, until=instant",
         ),
     ),
     m(
@@ -639,7 +639,7 @@ MUTANTS: list[Mutant] = [
     m(
         "manual run under skip",
         "a run by hand starts beside an active one",
-        ("domain/commands.py", "    if job.runs:\n        queued = ", "    if not job.id:\n        queued = "),
+        ("domain/commands.py", "    if job.runs and must_have_room(", "    if not job.id and must_have_room("),
         seed=32,
     ),
     m(

@@ -177,7 +177,8 @@ OUTAGE_MUTANTS: list[Mutant] = [
         (
             "usecases/liveness.py",
             "        for walk in tuple(left):\n            try:\n                yield next(walk)\n",
-            "        for walk in tuple(left):\n            try:\n                yield next(walk)\n                yield from walk\n",
+            "        for walk in tuple(left):\n            try:\n                yield next(walk)\n"
+            "                yield from walk\n",
         ),
         by=FEEDING,
     ),

@@ -7,6 +7,9 @@ from tests.simulation.mutant import Mutant, m
 OUTSIDE = "tests/unit/test_ends_from_outside.py"
 LOST = "tests/unit/test_lost_races.py"
 SAME = "tests/unit/test_unchanged.py"
+CHANGES = "tests/unit/test_slots_of_a_change.py"
+BY_HAND = "tests/unit/test_runs_by_hand.py"
+SHOWN = "tests/unit/test_history_shown_once.py"
 HANDLERS = "tests/integration/test_handlers.py"
 DISPATCH = "domain/dispatch.py"
 WRITING = "usecases/writing.py"
@@ -157,5 +160,122 @@ RACE_MUTANTS: list[Mutant] = [
             "    if isinstance(applied, Job):\n        return job\n",
         ),
         by=SAME,
+    ),
+    m(
+        "spread that shrinks",
+        "a change of the spread takes away the run that had not started yet",
+        ("domain/rescheduling.py", "None if resumes else _kept(job, definition, int(now))", "None"),
+        (
+            "domain/rescheduling.py",
+            "    return now - job.spread if moved else now\n",
+            "    return now - job.spread\n",
+        ),
+    ),
+    m(
+        "change takes a due run",
+        "a change of the end or of maxRuns skips the slot whose hint is under way",
+        ("domain/rescheduling.py", "None if resumes else _kept(job, definition, int(now))", "None"),
+        by=CHANGES,
+    ),
+    m(
+        "kept beyond its end",
+        "a change that lets a job run no more leaves it the slot that had come",
+        (
+            "domain/rescheduling.py",
+            " or definition.depends_on or _has_run_out(job, definition):",
+            " or definition.depends_on:",
+        ),
+        by=CHANGES,
+    ),
+    m(
+        "kept in another schedule",
+        "a slot of the old schedule stays the next one under a new schedule that does not have it",
+        ("domain/rescheduling.py", "    return last if is_slot and (", "    return last if ("),
+    ),
+    m(
+        "cancel forgets what had come",
+        "a cancel between a scheduled time and its start leaves that time without outcome",
+        (
+            "domain/commands.py",
+            "into_gap(row, until=instant, reason",
+            "into_gap(row, until=instant - row.spread, reason",
+        ),
+    ),
+    m(
+        "last time is skipped",
+        "a run by hand takes the job's last scheduled time away",
+        (DISPATCH, "    if _is_last(job, slot, definition) and not", "    if False and not"),
+        by=BY_HAND,
+    ),
+    m(
+        "what waited was missed",
+        "the last scheduled time that waited for a run by hand is skipped as a misfire",
+        (DISPATCH, "    if slot > threshold or waited:\n", "    if slot > threshold:\n"),
+        by=BY_HAND,
+    ),
+    m(
+        "last time beside its own",
+        "the last scheduled time waits for any run, whatever the overlap policy",
+        (DISPATCH, " and not refuses_scheduled(job, definition):", ":"),
+        by=BY_HAND,
+    ),
+    m(
+        "held retry in the way",
+        "a run by hand waits for a retry that a pause holds",
+        ("domain/overlap.py", "    if not job.goes_on:\n", "    if not job.runs:\n"),
+        by=BY_HAND,
+    ),
+    m(
+        "two at a time",
+        "a retry that is let go starts beside the run by hand",
+        (
+            "domain/overlap.py",
+            "    if job.defined.overlap is OverlapPolicy.ALLOW:\n        return False\n",
+            "    if True:\n        return False\n",
+        ),
+    ),
+    m(
+        "two claims at a time",
+        "a worker is given a retry beside the run by hand",
+        ("domain/claims.py", " or must_step_back(job, key.slot_id):", ":"),
+        by=BY_HAND,
+    ),
+    m(
+        "queued behind a pause",
+        "a run by hand that has queued waits for as long as the pause lasts",
+        (
+            "domain/ending.py",
+            "        if not (job.has_active and job.holds(run)):\n",
+            "        if not job.has_active:\n",
+        ),
+        by=BY_HAND,
+    ),
+    m(
+        "overtakes what is held",
+        "a pause lets a scheduled run go that waits for a retry",
+        ("domain/ending.py", "        if not (job.has_active and job.holds(run)):\n", "        if True:\n"),
+        by=BY_HAND,
+    ),
+    m(
+        "gap shown twice",
+        "history shows what the row has of a gap beside what history has of it",
+        (
+            "adapters/dynamodb_history.py",
+            "            yield _whole(row, others.pop())\n",
+            "            yield others.pop()\n            yield row\n",
+        ),
+        by="tests/contract/test_run_history.py",
+    ),
+    m(
+        "gap shrinks in history",
+        "of a gap that has grown since it was read the part that was read is shown",
+        ("adapters/dynamodb_history.py", "    return stored if grown else beside\n", "    return beside\n"),
+        by="tests/contract/test_run_history.py",
+    ),
+    m(
+        "ended and running",
+        "an attempt is shown as running although its end is on another page",
+        ("usecases/history.py", "    return on_another and services", "    return False and services"),
+        by=SHOWN,
     ),
 ]

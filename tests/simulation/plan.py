@@ -82,6 +82,9 @@ def plan(seed: int) -> Plan:
     other = random.Random(f"{seed}/short lives")
     if other.random() < 0.12:
         return _short_lives(seed, other)
+    other = random.Random(f"{seed}/spread out")
+    if other.random() < 0.1:
+        return _spread_out(seed, other)
     other = random.Random(f"{seed}/crowded")
     if other.random() < 0.12:
         return _bursts(seed, other)
@@ -146,6 +149,43 @@ def _short_lives(seed: int, choose: random.Random) -> Plan:
         skewed=choose.random() < 0.8,
     )
     return Plan(seed, base, base + length, nature, [], actions)
+
+
+def _spread_out(seed: int, choose: random.Random) -> Plan:
+    """Jobs that start minutes after their slots, and callers who change that, pause, run and cancel them between
+    a slot and its start."""
+    base, length = BASES["winter"], choose.choice([2_400, 7_200])
+    made = []
+    for number in range(choose.choice([1, 2])):
+        once = choose.random() < 0.3
+        at = base + choose.randrange(60, length // 2)
+        document = _document(choose, True, base, length) | {
+            "schedule": {"type": "once", "at": datetime.fromtimestamp(at, UTC).isoformat()}
+            if once
+            else choose.choice(
+                [{"type": "interval", "everySeconds": 600}, {"type": "cron", "expression": "*/10 * * * *"}]
+            ),
+            "spreadSeconds": choose.choice([60, 300, 590]),
+        }
+        if once:
+            document.pop("maxRuns", None)
+            document.pop("endAt", None)
+        made.append(Action(f"a{number} create", "create", number, base + 1 + choose.random(), None, document, True))
+        slots = [at] if once else slots_between(document, base + 1, base, base + length)
+        for count in range(choose.choice([2, 5, 10])):
+            kinds = ["respread"] * 4 + ["pause", "resume", "change", "execute", "touch", "cancel"]
+            kind = choose.choice(kinds if count > 2 else kinds[:-1])
+            when = choose.choice(slots) + choose.random() * document["spreadSeconds"] + choose.choice([-1.0, 0.0, 0.0])
+            other = _document(choose, True, base, length) if kind == "change" else None
+            seconds = choose.choice([0, 2, 60, 300, 600])
+            made.append(Action(f"a{number}.{count} {kind}", kind, number, when, None, other, None, seconds))
+            if kind == "pause":
+                later = when + choose.choice([0.5, 30, 300])
+                made.append(Action(f"a{number}.{count} resume", "resume", number, later))
+    nature = Nature(
+        faults=choose.choice([0, 0, 0.01]), messages=choose.choice([0, 0, 0.1]), fails=choose.choice([0, 0.3]), hangs=0
+    )
+    return Plan(seed, base, base + length, nature, [], made)
 
 
 def _bursts(seed: int, choose: random.Random) -> Plan:

@@ -16,7 +16,7 @@ def refuses(kind: str, row: Job, life: Life) -> bool:
     full = active >= 10 or bool(policies - {"allow"})
     if kind in ("pause", "resume"):
         return row.cancelled
-    if kind in ("change", "touch", "same"):
+    if kind in ("change", "touch", "same", "respread"):
         return row.cancelled or row.last_slot is not None or row.next_slot is None
     if kind == "execute":
         return row.cancelled or (active > 0 and full)

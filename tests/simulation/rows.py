@@ -9,7 +9,7 @@ from functions.domain.ids import is_manual, slot_id, slot_instant
 from functions.domain.job import Job, SkipReason
 from functions.domain.run import ActiveRun, Outcome, RunState
 from tests.simulation.kinds import rules_of
-from tests.simulation.life import Life, Violation, bounds, decided, holds, is_active
+from tests.simulation.life import Life, Violation, bounds, decided, holds, is_active, stands
 
 if TYPE_CHECKING:
     from tests.simulation.actors import Actor
@@ -51,7 +51,6 @@ def check_row(life: Life, row: Job, actor: Actor, now: float) -> None:
             (row.next_slot, life.period.document["schedule"]),
         )
     queued = [slot for slot, run in row.runs.items() if run.state is RunState.QUEUED]
-    must(len(queued) <= 1, "one run queues", life, queued)
     must(not queued or any(map(is_active, row.runs.values())), "a queued run waits for another", life, row.runs)
     running = [run.fence for run in row.runs.values() if run.state is RunState.RUNNING]
     must(len(set(running)) == len(running), "fences are job-wide", life, running)
@@ -138,9 +137,12 @@ def _run(life: Life, slot: str, before: Job, row: Job, actor: Actor, now: float)
         assert past is not None
         if (slot, new.attempt + 1) not in life.forced:
             must(not past.final, "no attempt follows a final one", life, (slot, past))
-            must(new.due_at == past.next_retry_at, "a retry waits for the instant in history", life, (slot, new, past))
+            stepped_back = old is not None and old.state is RunState.QUEUED
+            at, planned = new.due_at or 0, past.next_retry_at or 0
+            fits = at >= planned if stepped_back else at == planned
+            must(fits or new.verdict, "a retry waits for the instant in history", life, (slot, new, past))
     elif new.state is RunState.WAITING and old is not None and old.state is RunState.QUEUED:
-        others = [run for key, run in row.runs.items() if key != slot and is_active(run)]
+        others = [run for key, run in row.runs.items() if key != slot and is_active(run) and not stands(row, run)]
         must(not others, "a queued run waits for all before it", life, (slot, others))
     if old is not None and old.state is RunState.RUNNING and new.state is RunState.WAITING:
         must(new.attempt == old.attempt, "an attempt that was claimed is not given back", life, (slot, old, new))
@@ -158,15 +160,17 @@ def _entered(life: Life, slot: str, before: Job, row: Job, actor: Actor) -> None
     """A run becomes active: only where the overlap policy has room (docs/architecture.md, docs/protocol.md A6, A8)."""
     new, document = row.runs[slot], life.period.document
     policy = document.get("overlapPolicy", "skip")
+    goes_on = [run for run in before.runs.values() if is_active(run) and not stands(before, run)]
+    waits = [key for key, run in before.runs.items() if run.state is RunState.QUEUED]
     if new.verdict_for == "QUARANTINED":
         must(new.verdict is not None, "what is quarantined does not start", life, slot)
-    elif not before.runs:
-        must(new.state is not RunState.QUEUED, "a run queues only behind another", life, slot)
     elif new.state is RunState.QUEUED:
-        must(policy == "queue", "only policy queue queues", life, (slot, policy))
-    else:
-        must(policy == "allow", "a run beside another needs policy allow", life, (slot, policy, before.runs))
-        must(len(before.runs) < MOST_ACTIVE, "ten active runs at most", life, slot)
+        must(before.runs, "a run queues only behind another", life, slot)
+        must(policy == "queue" and not waits, "only policy queue queues, one run", life, (slot, policy, waits))
+    elif before.runs:
+        allowed = policy == "allow" or (not goes_on and actor.kind == "caller")
+        must(allowed, "a run beside another needs policy allow", life, (slot, policy, before.runs))
+        must(len(before.runs) < MOST_ACTIVE or policy != "allow", "ten active runs at most", life, slot)
     if not is_manual(slot) and new.attempt <= 1 and (slot, new.attempt + 1) not in life.forced:
         must(slot not in life.ended, "no slot runs again once it has ended", life, (slot, life.ended.get(slot)))
         must(before.next_slot == slot_instant(slot) or _is_misfire(before, slot), "runs come in turn", life, slot)
@@ -189,6 +193,9 @@ def _started(life: Life, slot: str, before: Job, row: Job, actor: Actor, now: fl
     must(key not in life.attempts, "an attempt starts once", life, key)
     must(attempt <= life.limits[slot], "no more attempts than allowed", life, (key, life.limits[slot]))
     must(row.fence == before.fence + 1 == new.fence, "a start takes the fence", life, (before.fence, new.fence))
+    beside = [other for other, run in before.runs.items() if run.state is RunState.RUNNING and other != slot]
+    alone = document.get("overlapPolicy", "skip") != "allow"
+    must(not (alone and beside), "one attempt at a time runs, but under allow", life, (key, beside))
     recorded = life.history.get(key)
     if recorded is not None and not _crossed(life, recorded, actor):
         must(recorded.status is ExecutionStatus.CANCELLED, "an attempt starts before it ends", life, (key, recorded))
@@ -208,7 +215,7 @@ def _started(life: Life, slot: str, before: Job, row: Job, actor: Actor, now: fl
     actor.started.add((row.id, *key))
     life.started.setdefault(slot, now)
     life.leases[key] = lease
-    if old is None and not before.runs:
+    if old is None and not before.runs and before.catch_up_to != before.next_slot:
         _misfire(life, slot, row, started)
 
 
@@ -240,8 +247,9 @@ def _passed(life: Life, before: Job, row: Job, actor: Actor, now: float, *, resc
     period = life.periods[-2] if rescheduled else life.period
     earliest, latest = decided(actor, now)
     until = (row.next_slot - 1) if row.next_slot is not None else int(latest)
+    moved = rescheduled and row.next_slot is not None and row.next_slot <= first  # the one slot of the job is another
     if rescheduled or row.cancelled or row.next_slot is None:
-        until = min(until, int(earliest) - before.spread)
+        until = min(until, int(earliest) - (before.spread if moved else 0))
     ended_by_rule = row.next_slot is None and not row.cancelled and not rescheduled
     if ended_by_rule:
         until = max(until, row.last_slot or 0)
@@ -251,17 +259,23 @@ def _passed(life: Life, before: Job, row: Job, actor: Actor, now: float, *, resc
         outcome = slot_id(slot) in life.started or slot_id(slot) in row.runs or slot_id(slot) in life.ended
         must(outcome or life.skipped(slot), "a slot that is passed has an outcome", life, (slot, actor.key))
     if row.next_slot is not None and actor.kind == "caller":
-        _following(life, row, earliest - row.spread, latest - row.spread)
+        resumed = before.paused and not row.paused
+        come = period.between(first, int(latest)) if rescheduled and not resumed else []
+        kept = row.next_slot if row.next_slot in come else None
+        _following(life, row, earliest - row.spread, latest - row.spread, kept=kept)
     if row.gap is not None and row.gap != before.gap:
         _reason(life, before, row, actor, now)
 
 
-def _following(life: Life, row: Job, earliest: float, latest: float) -> None:
-    """After a resume or a new schedule: the first slot after max(now, last)."""
+def _following(life: Life, row: Job, earliest: float, latest: float, *, kept: int | None) -> None:
+    """After a resume or a new schedule: the first slot after max(now, last); or the one that had come, `kept`."""
     if life.period.document["schedule"]["type"] == "once":
         return
     low = life.period.after(max(int(earliest), row.last_slot or 0))
     high = life.period.after(max(int(latest), row.last_slot or 0))
+    following = None if row.next_slot is None else life.period.after(row.next_slot)
+    if kept and row.next_slot == kept and (following is None or following > earliest):
+        return
     fits = low is not None and row.next_slot is not None and low <= row.next_slot <= (high or row.next_slot)
     must(fits, "the next slot is the first after now", life, (low, row.next_slot, high))
 
@@ -274,7 +288,7 @@ def _reason(life: Life, before: Job, row: Job, actor: Actor, now: float) -> None
         SkipReason.OVERLAP: any(_goes_on(life, slot, run, actor, now) for slot, run in before.runs.items()),
         SkipReason.MISFIRE: row.gap.last + before.spread + grace < now + actor.skew,
         SkipReason.PAUSED: action in ("resume", "change"),
-        SkipReason.SCHEDULE_CHANGED: action == "change",
+        SkipReason.SCHEDULE_CHANGED: action in ("change", "respread"),
         SkipReason.JOB_CANCELLED: action in ("cancel", "delete"),
     }[reason]
     must(fits, "a skip has a reason", life, (row.gap, actor.key))

@@ -173,6 +173,17 @@ class Story:
 
         change_job(services, ADMIN, job_id, change=change)
 
+    def respread(self, services: Services, action: Action, job_id: str) -> None:
+        """Another spread, and sometimes another limit, of the schedule as it is."""
+
+        def change(row: Job) -> JobDraft:
+            document = {**row.defined.document, "spreadSeconds": action.seconds}
+            if action.seconds == 60 and document["schedule"]["type"] != "once":
+                document["maxRuns"] = row.starts + 2
+            return JobDraft(document=document, payload=row.defined.payload)
+
+        change_job(services, ADMIN, job_id, change=change)
+
     def retry(self, services: Services, action: Action, job_id: str) -> None:
         retry_job(services, ADMIN, job_id, delay_seconds=action.seconds)
 
@@ -201,6 +212,7 @@ REQUESTS: dict[str, Request] = {
     "resume": lambda _, services, __, job_id: resume_job(services, ADMIN, job_id),
     "change": Story.change,
     "same": Story.same,
+    "respread": Story.respread,
     "touch": Story.touch,
     "execute": lambda _, services, __, job_id: execute_job(services, ADMIN, job_id),
     "retry": Story.retry,

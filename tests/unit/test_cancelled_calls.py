@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.domain.claims import Holder
-from functions.domain.dispatch import LEASE_MARGIN, MAX_ACTIVE, WORKER_LEASE
 from functions.domain.errors import ConflictError, NotYoursError
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id
 from functions.domain.job import JobStatus
+from functions.domain.lease import LEASE_MARGIN, WORKER_LEASE
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.overlap import MAX_ACTIVE
 from functions.domain.permits import with_calls
 from functions.domain.progress import Progress
 from functions.domain.visit import LEASE_GRACE

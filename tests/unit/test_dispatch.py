@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from functions.domain.decision import Deferral, Drop, Due, HintDecision, Resend, Wait, Write
-from functions.domain.dispatch import CATCH_UP_LIMIT, MAX_ACTIVE, STARTS_PER_MINUTE, decide_hint
+from functions.domain.dispatch import CATCH_UP_LIMIT, STARTS_PER_MINUTE, decide_hint
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.ids import slot_id, slot_instant
 from functions.domain.job import Gap, Job, SkipReason
+from functions.domain.overlap import MAX_ACTIVE
 from functions.domain.run import ActiveRun, Outcome, RunState
 from tests.driver import Driver
 from tests.factories import NOW, make_hint, make_job, make_run
