@@ -32,9 +32,7 @@ def quarantine(job: Job, due: Iterable[str], *, now: int) -> Write:
         if run is None:
             run = ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1, due_at=now)
             row = _without_next(row)
-        if run.verdict is None:
-            run = _condemned(run)
-        row = with_run(row, slot, run)
+        row = with_run(row, slot, run if run.verdict is not None else _condemned(run))
     row = with_attention(replace(row, lean=False, wakes=0), now)
     return Write(job=row, reason=QUARANTINED, hints=() if row.next_slot == job.next_slot else next_hint(row))
 

@@ -147,6 +147,7 @@ PERMIT_MUTANTS: list[Mutant] = [
             "        if may_start(applied.job, execution):\n            _take_back(engine, key, execution)\n",
             "        if False:\n            pass\n",
         ),
+        by=GRANTS,
     ),
     m(
         "narrow before wide",

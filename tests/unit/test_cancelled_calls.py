@@ -10,6 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.domain.claims import Holder
+<<<<<<< ours
+=======
+from functions.domain.concurrency import is_unused
+from functions.domain.dispatch import LEASE_MARGIN, MAX_ACTIVE, WORKER_LEASE
+>>>>>>> theirs
 from functions.domain.errors import ConflictError, NotYoursError
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
@@ -344,6 +349,13 @@ class TestCallbacks:
         driver.world.targets.answers = [cancelled_meanwhile]
         driver.run_until(NOW + 15)
         assert [call.job_id for call in driver.world.targets.calls] == [first, second]
+
+
+def test_a_permit_of_a_cancelled_call_is_in_use_for_a_late_copy_of_its_hint() -> None:
+    job = with_calls(make_job(last_slot=NOW, next_slot=NOW + 60), {str(NOW): make_run(holds=(f"{KEY}#0",))})
+    execution = execution_id(job.id, str(NOW), 1)
+    assert not is_unused(job, execution, f"{KEY}#0")
+    assert is_unused(job, execution, f"{KEY}#1")
 
 
 def test_a_row_remembers_ten_cancelled_calls_those_that_end_last() -> None:

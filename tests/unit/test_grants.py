@@ -15,7 +15,7 @@ from functions.domain.dispatch import STARTS_PER_MINUTE
 from functions.domain.ids import slot_id
 from functions.domain.instants import rfc3339
 from functions.domain.job import Job, JobStatus
-from functions.domain.run import HINT_SLACK, ActiveRun
+from functions.domain.run import HINT_SLACK, ActiveRun, RunState
 from functions.usecases import concurrency
 from functions.usecases.actions import (
     cancel_execution,
@@ -256,6 +256,25 @@ def test_a_pause_between_grant_and_permit_leaves_no_permit_to_who_is_paused() ->
         concurrency.drain = original
     queue.driver.run(2)
     assert queue.started(queue.second) is not None
+
+
+def test_a_run_that_comes_back_and_starts_in_the_same_instant_keeps_its_permit() -> None:
+    queue = Queue()
+
+    def dies(_: Any) -> Any:
+        raise Crash
+
+    def comes_back(moment: str, name: str) -> None:
+        if (moment, name) == ("after", "jobs.save"):
+            queue.world.faults.disarm()
+            resume_job(queue.driver.services, SCHEDULER, queue.first)
+            queue.world.targets.answers = [dies]
+            queue.hint(queue.first)
+
+    queue.world.faults.inject(on_step=comes_back)
+    pause_job(queue.driver.services, SCHEDULER, queue.first)
+    [run] = queue.driver.row(queue.first).runs.values()
+    assert (run.state, queue.holder) == (RunState.RUNNING, queue.first)
 
 
 def test_a_limit_that_shrinks_below_a_granted_permit_passes_it_on() -> None:

@@ -13,7 +13,7 @@ from functions.domain.decision import Due, Write
 from functions.domain.definition import OverlapPolicy
 from functions.domain.ending import decide_end
 from functions.domain.errors import ConflictError, GnomonError
-from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
 from functions.domain.job import Gap, Job, SkipReason
@@ -243,7 +243,13 @@ def second_sweep(edge: Edge) -> Any:
     return visit_row(edge.driver.executor, edge.job.id)
 
 
-ACTS = [start, pause, cancel, retry, execute, cancel_one, second_sweep]
+def take_all(edge: Edge) -> Any:
+    """A consumer is as quick as it can be with what the sweep has sent."""
+    for delivery in edge.driver.world.timetable.take_due():
+        edge.driver.deliver(delivery)
+
+
+ACTS = [start, pause, cancel, retry, execute, cancel_one, second_sweep, take_all]
 STEPS = 14
 
 
@@ -277,6 +283,8 @@ def test_of_two_who_act_at_once_one_has_its_way_whole(
             assert row.next_slot is not None, where
             assert row.next_slot > driver.clock.now() - 60, where
         assert not any(run.verdict for run in row.runs.values()), where
+        skipped = {entry.reason for entry in driver.history(job_id) if isinstance(entry, SkippedSlots)}
+        assert skipped <= ({SkipReason.PAUSED, SkipReason.JOB_CANCELLED} if act in (pause, cancel) else set()), where
     assert met >= 3, "it came to that"
 
 
