@@ -10,11 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.domain.claims import Holder
-<<<<<<< ours
-=======
 from functions.domain.concurrency import is_unused
-from functions.domain.dispatch import LEASE_MARGIN, MAX_ACTIVE, WORKER_LEASE
->>>>>>> theirs
 from functions.domain.errors import ConflictError, NotYoursError
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.hint import Hint
