@@ -10,7 +10,7 @@ import enum
 from typing import TYPE_CHECKING, Any
 
 from functions.domain.definition import Priority
-from tests.driver import Driver
+from tests.driver import VISIBILITY, Driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ class OutageDriver(Driver):
 
     def deliver(self, delivery: Delivery) -> Handled | None:
         if delivery.priority in self._failing or self.poison(delivery):
-            self._comes_back(delivery)
+            self._comes_back(delivery, VISIBILITY)
             return None
         return super().deliver(delivery)
 

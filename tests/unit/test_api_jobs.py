@@ -44,6 +44,7 @@ def test_create_answers_the_whole_job() -> None:
         "silentSince": None,
         "revision": 1,
         "etag": '"1.1"',
+        "waitingFor": None,
         "activeRuns": [],
         "gates": [],
         "lastRun": None,
