@@ -34,8 +34,7 @@ from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
 CATCH_UP_LIMIT = 100
 """Missed slots that misfire policy `run_all` runs at most; older ones are skipped."""
-CIRCUIT_OPEN = "CIRCUIT_OPEN"
-"""Reason of a deferral by the target's circuit."""
+CIRCUIT_OPEN = "CIRCUIT_OPEN"  # the reason of a deferral by the target's circuit
 STARTS_PER_MINUTE = 300
 """Brake of one job: more starts in a minute are a runaway chain (an every-second job has 60)."""
 

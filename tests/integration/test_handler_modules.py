@@ -95,7 +95,7 @@ def test_an_unknown_name_is_told_what_there_is_and_what_is_broken(broken: Path) 
 
     assert (answer["error"]["type"], answer["error"]["retryable"]) == ("UnknownHandler", False)
     assert "there are: a.run, b.run" in answer["error"]["message"]
-    assert "functions/jobs/base: " in answer["error"]["message"]
+    assert "functions/jobs/base" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize("name", DYING)

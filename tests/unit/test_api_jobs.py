@@ -242,6 +242,7 @@ def test_a_tag_can_change_while_a_one_time_job_waits_for_its_retry() -> None:
             "status": "WAITING",
             "attempt": 1,
             "nextAttemptAt": "2027-01-15T08:15:00Z",
+            "waitingFor": None,
         }
     ]
 

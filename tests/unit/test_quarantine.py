@@ -12,7 +12,7 @@ import pytest
 from functions.domain.decision import Due, Write
 from functions.domain.definition import OverlapPolicy
 from functions.domain.ending import decide_end
-from functions.domain.errors import ConflictError, GnomonError
+from functions.domain.errors import GnomonError
 from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
@@ -341,9 +341,11 @@ def test_beside_a_worker_that_is_heard_of_again() -> None:
     assert driver.row(job.id).next_slot is not None
 
 
-def test_a_run_that_is_being_quarantined_cannot_be_retried() -> None:
+def test_a_retry_first_ends_the_run_that_is_being_quarantined() -> None:
     write = condemned(make_job(wakes=MAX_WAKES, runs={SLOT: WAITING}, next_slot=NOW + 9_000))
     driver = Driver(World(clock=FakeClock(NEXT)), sweeps=False)
     driver.world.jobs.put(write.job)
-    with pytest.raises(ConflictError):
-        retry_job(driver.services, SCHEDULER, write.job.id)
+    retried = retry_job(driver.services, SCHEDULER, write.job.id)
+    assert retried.last_run is not None
+    assert (retried.last_run.attempt, retried.last_run.error_code) == (2, "QUARANTINED")
+    assert (retried.runs[SLOT].attempt, retried.runs[SLOT].verdict, retried.runs[SLOT].forced) == (2, None, True)
