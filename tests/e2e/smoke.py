@@ -15,6 +15,7 @@ from functions.domain.execution import Execution, ExecutionError, ExecutionStatu
 from functions.domain.ids import new_write_id, slot_id
 from functions.domain.job import Job
 from functions.domain.run import ActiveRun, RunState
+from functions.domain.visit import FREE_WAKES
 from tests.e2e.letters import Letters
 from tests.e2e.mutants import OUTPUTS
 from tests.e2e.people import People
@@ -270,6 +271,19 @@ class Smoke:
             hint="the lost job runs",
         )
 
+    def wakes_a_job_that_was_woken_often(self) -> None:
+        """No other job of its run queue was started lately, so the sweep asks for the other jobs of its owner."""
+        path = self.create(priority="low")
+        job, now = self.row(path), int(time.time())
+        late = replace(job, wakes=FREE_WAKES, next_slot=now - 1, attention_at=now - 1, write_id=new_write_id())
+        self.jobs.save(job, late)
+        self.swept()
+        until(
+            lambda: [each for each in self.get(f"{path}/history")["data"] if each["status"] == "COMPLETED"],
+            seconds=SOON,
+            hint="the job runs",
+        )
+
     def recovers_a_lost_run(self) -> None:
         path = self.create(target=self.endpoint.target())
         self.started_and_lost(path)
@@ -498,6 +512,7 @@ CHECKS: dict[str, dict[str, Check]] = {
     "sweep": LIMIT_CHECKS["sweep"]
     | {
         "FindAttention": Smoke.wakes_a_lost_job,
+        "FindOthers": Smoke.wakes_a_job_that_was_woken_often,
         "ReadJob": Smoke.wakes_a_lost_job,
         "ChangeJob": Smoke.wakes_a_lost_job,
         "SendHints": Smoke.wakes_a_lost_job,
