@@ -36,7 +36,7 @@ METRICS = 9
 ALARMS = 19
 """Of infra/observability.py."""
 MACHINE_CLIENTS = 1
-"""Of infra/identity.py."""
+"""A stage that lists one (`machine_clients` in infra/stage.py); none is listed by default."""
 KEY_REQUESTS_A_DAY = 4 * 4 * 288
 """DynamoDB asks KMS for a table's key every five minutes at most for each caller: four tables, the four
 functions that a one-time job passes."""
