@@ -95,7 +95,7 @@ ENDED = {
 def test_a_schedule_that_has_ended_stays_so(action: Callable[[Job], Any], name: str) -> None:
     decision = action(ENDED[name])
     assert isinstance(decision, Drop) or decision.job.next_slot is None
-    assert isinstance(decision, Drop) is (action is resume)
+    assert isinstance(decision, Drop) is (action is not retry)
 
 
 @pytest.mark.parametrize(
