@@ -86,6 +86,7 @@ RUN_TRANSITIONS = (
     RunTransition(None, RunState.WAITING, "manual run, forced retry, deferral"),
     RunTransition(None, RunState.QUEUED, "another run is active"),
     RunTransition(RunState.WAITING, RunState.RUNNING, "its attempt starts"),
+    RunTransition(RunState.WAITING, RunState.QUEUED, "another attempt of the job runs"),
     RunTransition(RunState.RUNNING, RunState.WAITING, "the attempt failed, another follows"),
     RunTransition(RunState.QUEUED, RunState.WAITING, "the run before it ended"),
     RunTransition(RunState.RUNNING, None, "the run ended"),
