@@ -38,7 +38,7 @@ def lines(text: str) -> Iterator[tuple[str, bool]]:
     blocks = re.findall(r"^```[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
     for shown, is_whole in (*product("".join(blocks).splitlines(), [True]), *product(spans, [False])):
-        for part in shown.split(" && "):
+        for part in re.split(r" && | \| ", shown):
             if match := _PREFIX.match(part.strip()):
                 yield part.strip()[match.end() :].partition(" > ")[0], is_whole
 

@@ -85,6 +85,12 @@ class Recorded(InMemoryRateLimits):
         self.taken.append((caller, kind, creations))
         return super().take(caller, kind, now=now, creations=creations)
 
+    def create(self, caller: str, creations: int, *, now: float) -> None:
+        """Counted once the body has said how many: with the request that has just been counted."""
+        _, kind, before = self.taken[-1]
+        self.taken[-1] = (caller, kind, before + creations)
+        super().create(caller, creations, now=now)
+
 
 CREATES = {"createJob": 1, "createJobs": 1, "createWorkflow": 1}
 """Of the requests in RULES; all other operations make no job."""
