@@ -61,6 +61,7 @@ def _in_memory(scheduled: int, one_in: int) -> SweepReads:
         history=world.history,
         timetable=world.timetable,
         slots=world.slots,
+        circuits=world.circuits,
         clock=world.clock,
         types=world.types,
     )
