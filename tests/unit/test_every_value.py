@@ -662,7 +662,7 @@ def test_what_a_job_waits_for(waits: WaitsFor, status: JobStatus) -> None:
         up = Upstream(marks=(0,), look_at=NOW + 60)
         job = make_job(document=document, next_slot=None, upstream=up)
     if waits is WaitsFor.TURN:
-        offered = make_run(state=RunState.WAITING, attempt=0, due_at=NOW, waits_for="worker:alice/reports")
+        offered = make_run(state=RunState.WAITING, attempt=0, due_at=NOW, waits_for="type:reports")
         job = make_job(runs={slot_id(NOW): offered}, next_slot=None)
     member = Member(name="a", job_id=job.id, job=job)
     assert (member.status, member.waits_for) == (status, waits)
