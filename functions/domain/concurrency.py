@@ -49,13 +49,23 @@ class Slot:
     """When anybody may look whether the holder runs."""
 
 
+def key_name(owner: str, key: str) -> str:
+    """What a concurrency key of an owner is called where runs wait for it."""
+    return f"key:{owner}|{key}"
+
+
+def type_name(job_type: str) -> str:
+    """What the limit of a job type is called where runs wait for it."""
+    return f"type:{job_type}"
+
+
 def limits_of(job: Job) -> tuple[Limit, ...]:
     """The limits of the job's runs, in the order in which they are asked: its key's, its type's."""
     definition, limits = job.defined, []
     if definition.concurrency is not None:
-        limits.append(Limit(f"key:{job.owner}|{definition.concurrency.key}", definition.concurrency.most))
+        limits.append(Limit(key_name(job.owner, definition.concurrency.key), definition.concurrency.most))
     if definition.bulkhead is not None:
-        limits.append(Limit(f"type:{definition.type}", definition.bulkhead))
+        limits.append(Limit(type_name(str(definition.type)), definition.bulkhead))
     return tuple(limits)
 
 
@@ -63,9 +73,9 @@ def keys_of(owner: str, definition: Definition) -> frozenset[str]:
     """The keys whose permits the owner's job may need. Whether its type has a limit, the type's configuration says."""
     keys = set()
     if definition.concurrency is not None:
-        keys.add(f"key:{owner}|{definition.concurrency.key}")
+        keys.add(key_name(owner, definition.concurrency.key))
     if definition.type is not None:
-        keys.add(f"type:{definition.type}")
+        keys.add(type_name(definition.type))
     return frozenset(keys)
 
 
@@ -106,8 +116,8 @@ def is_unused(job: Job | None, execution: str, held: str) -> bool:
     key = parse_execution_id(execution)
     if job is None or key is None:
         return False
-    run, call = job.runs.get(key.slot_id), job.cancelled_calls.get(key.slot_id)
-    if call is not None and call.attempt == key.attempt and held in call.holds:
+    run, call = job.runs.get(key.slot_id), job.cancelled_call(key.slot_id, key.attempt)
+    if call is not None and held in call.holds:
         return False  # it was cancelled, and its call goes on
     if run is None:
         return not is_scheduled(key.slot_id) or (

@@ -119,17 +119,16 @@ def decide_verdict(job: Job, slot: str, *, outcome: Outcome, reason: str, now: f
     An end by anybody but the owner of an attempt is decided here first: a start, a forced retry or a change that wrote
     the row before is decided about again, and one that comes later finds a run that does not start any more.
     """
-    run = replace(
-        job.runs[slot],
-        verdict=outcome,
-        verdict_for=reason,
-        manual=True,
-        waits_for=None,
-        due_at=min(job.runs[slot].due_at or int(now), int(now)),
-    )
+    run = condemned(job.runs[slot], outcome=outcome, reason=reason)
+    run = replace(run, due_at=min(run.due_at or int(now), int(now)))
     row = replace(with_run(job, slot, run), lean=False, wakes=0)
     row = replace(row, attention_at=attention_no_later(row, int(now)))
     return Write(job=row, reason=reason, ends=slot)
+
+
+def condemned(run: ActiveRun, *, outcome: Outcome, reason: str) -> ActiveRun:
+    """The waiting run with its verdict: it ends without another attempt, whatever pause or wait holds it."""
+    return replace(run, verdict=outcome, verdict_for=reason, manual=True, waits_for=None)
 
 
 def next_hint(job: Job) -> tuple[Due, ...]:

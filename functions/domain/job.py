@@ -154,6 +154,11 @@ class Job:
         """Whether a run runs or waits to (QUEUED does not count: it exists only while another is active)."""
         return any(run.state is not RunState.QUEUED for run in self.runs.values())
 
+    def cancelled_call(self, slot: str, attempt: int) -> ActiveRun | None:
+        """The call of a cancelled attempt that may still go on."""
+        call = self.cancelled_calls.get(slot)
+        return call if call is not None and call.attempt == attempt else None
+
     @property
     def goes_on(self) -> bool:
         """Whether a run runs, or waits for what will come: the pause holds the others for as long as it lasts."""

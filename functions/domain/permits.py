@@ -14,7 +14,7 @@ from typing import NamedTuple
 from functions.domain.concurrency import GRANT_SECONDS, is_limit, keys_of, read_hold
 from functions.domain.decision import Drop, Due, Write, attention_no_later, with_attention, with_run
 from functions.domain.definition import Definition
-from functions.domain.ids import ExecutionKey, execution_id, parse_execution_id
+from functions.domain.ids import execution_id, parse_execution_id
 from functions.domain.job import Job
 from functions.domain.lease import LEASE_MARGIN
 from functions.domain.overlap import MAX_ACTIVE
@@ -62,12 +62,6 @@ def _probes_of(job: Job) -> frozenset[tuple[str, str]]:
         for slot, run in job.runs.items()
         if run.state is RunState.RUNNING and run.probes is not None
     )
-
-
-def cancelled_call(job: Job, key: ExecutionKey) -> ActiveRun | None:
-    """The call of a cancelled attempt that may still go on."""
-    call = job.cancelled_calls.get(key.slot_id)
-    return call if call is not None and call.attempt == key.attempt else None
 
 
 def may_start(job: Job, execution: str) -> bool:
@@ -164,8 +158,7 @@ def _call(run: ActiveRun) -> ActiveRun:
 
 def decide_call_over(job: Job, slot: str, attempt: int, *, now: float) -> Write | Drop:
     """The call of an attempt that was cancelled has ended: its permits are free."""
-    call = job.cancelled_calls.get(slot)
-    if call is None or call.attempt != attempt:
+    if job.cancelled_call(slot, attempt) is None:
         return Drop("NO_CALL")
     return Write(job=with_attention(_without_calls(job, {slot}), int(now)), reason="CALL_OVER")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from functions.domain.decision import Write, next_hint, with_attention, with_run
+from functions.domain.decision import Write, condemned, next_hint, with_attention, with_run
 from functions.domain.dispatch import advance
 from functions.domain.ending import ended_from_outside, expired
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
@@ -32,13 +32,11 @@ def quarantine(job: Job, due: Iterable[str], *, now: int) -> Write:
         if run is None:
             run = ActiveRun(state=RunState.WAITING, attempt=0, attempt_limit=1, due_at=now)
             row = _without_next(row)
-        row = with_run(row, slot, run if run.verdict is not None else _condemned(run))
+        if run.verdict is None:
+            run = condemned(run, outcome=Outcome.PERMANENTLY_FAILED, reason=QUARANTINED)
+        row = with_run(row, slot, run)
     row = with_attention(replace(row, lean=False, wakes=0), now)
     return Write(job=row, reason=QUARANTINED, hints=() if row.next_slot == job.next_slot else next_hint(row))
-
-
-def _condemned(run: ActiveRun) -> ActiveRun:
-    return replace(run, verdict=Outcome.PERMANENTLY_FAILED, verdict_for=QUARANTINED, manual=True, waits_for=None)
 
 
 def _without_next(job: Job) -> Job:

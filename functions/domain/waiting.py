@@ -6,6 +6,8 @@ import enum
 from typing import NamedTuple
 
 from functions.domain.circuit import target_key
+from functions.domain.concurrency import key_name, type_name
+from functions.domain.dispatch import worker_queue
 from functions.domain.ids import is_scheduled, run_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.run import APPROVAL, ActiveRun, RunState
@@ -89,9 +91,9 @@ def _behind_another(job: Job, slot: str) -> Waiting:
 
 def _for_others(job: Job, waits_for: str, since: int | None) -> Waiting | None:
     for prefix, kind in (
-        (f"worker:{job.owner}/", WaitKind.WORKER),
-        (f"key:{job.owner}|", WaitKind.CONCURRENCY),
-        ("type:", WaitKind.JOB_TYPE),
+        (worker_queue(job.owner, ""), WaitKind.WORKER),
+        (key_name(job.owner, ""), WaitKind.CONCURRENCY),
+        (type_name(""), WaitKind.JOB_TYPE),
     ):
         if waits_for.startswith(prefix):
             return Waiting(kind, waits_for.removeprefix(prefix), since)

@@ -19,7 +19,8 @@ from functions.domain.job import Job
 from functions.domain.run import ActiveRun, RunState
 from functions.domain.worker import Worker
 from functions.usecases.claim_limits import Limits
-from functions.usecases.executor import end_condemned, follow
+from functions.usecases.consequences import carry_out
+from functions.usecases.executor import follow, record_verdict
 from functions.usecases.judging import judged
 from functions.usecases.services import Polls
 from functions.usecases.upstream_values import payload_of
@@ -194,7 +195,8 @@ def _claim_one(
     if not isinstance(decided, Applied) or decided.write.starts is None:
         limits.give_back()
     if isinstance(decided, Applied) and decided.write.ends is not None:
-        end_condemned(polls, decided, decided.write.ends)
+        carry_out(polls, decided)
+        record_verdict(polls, decided.job, decided.write.ends)
         return None
     if isinstance(decided, Drop):
         return None

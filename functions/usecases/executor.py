@@ -21,7 +21,7 @@ from functions.domain.path import PathKind, call_seconds, path_of
 from functions.domain.permits import decide_call_over
 from functions.domain.run import ActiveRun, RunState
 from functions.domain.step import step_of
-from functions.usecases import circuits, concurrency, graph
+from functions.usecases import circuits, graph
 from functions.usecases.admission import Admission
 from functions.usecases.circuits import Answered
 from functions.usecases.consequences import carry_out
@@ -125,7 +125,7 @@ def _go_on(executor: Executor, applied: Applied) -> Handled:
     """Do what the winner of the write has to do: end a run, make an attempt, or nothing."""
     write, slot = applied.write, applied.write.starts
     if write.ends is not None:
-        return Handled(write.reason, end_condemned(executor, applied, write.ends))
+        return Handled(write.reason, record_verdict(executor, applied.job, write.ends))
     if slot is None:
         return Handled(write.reason)
     started_at = applied.job.runs[slot].started_at
@@ -242,12 +242,6 @@ def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | Non
         callback_token=None if run.deadline_at is None else run.started_by,
     )
     return attempts.targets.call(invocation, dict(definition.target))
-
-
-def end_condemned(engine: Engine, condemned: Applied, slot: str) -> Execution:
-    """End the run in `slot`, which this write gave its verdict; returns what history has of it."""
-    concurrency.after_write(engine, condemned)
-    return record_verdict(engine, condemned.job, slot)
 
 
 def record_verdict(engine: Engine, job: Job, slot: str) -> Execution:

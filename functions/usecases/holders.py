@@ -9,7 +9,6 @@ from functions.domain.errors import LostRaceError, UnreadableRowError
 from functions.domain.ids import parse_execution_id
 from functions.domain.job import Job
 from functions.domain.lease import is_free
-from functions.domain.permits import cancelled_call
 from functions.usecases.services import Engine
 
 
@@ -32,7 +31,7 @@ def is_given_up(engine: Engine, holder: str, place: str | None = None) -> bool:
         return True
     run = running(job, key)
     if run is None and place is not None:
-        run = cancelled_call(job, key)  # a permit is held as long as its call may go on
+        run = job.cancelled_call(key.slot_id, key.attempt)  # a permit is held as long as its call may go on
     if run is not None:
         if run.deadline_at is not None if place is None else place not in run.holds:
             return True

@@ -12,7 +12,6 @@ from functions.domain.ids import ExecutionKey, parse_execution_id
 from functions.domain.job import Job
 from functions.domain.lease import is_held, is_overdue
 from functions.domain.outcome import TargetAnswer
-from functions.domain.permits import cancelled_call
 from functions.domain.progress import Progress
 from functions.domain.run import ActiveRun
 from functions.usecases.executor import call_over, follow, time_out
@@ -52,7 +51,7 @@ def end_execution(
 
 def _end_call(services: Services, found: _Reported, holder: Holder) -> None:
     """The work of an attempt that was cancelled is over, says its holder: it keeps its permits no longer."""
-    call = cancelled_call(found.job, found.key)
+    call = found.job.cancelled_call(found.key.slot_id, found.key.attempt)
     if call is not None and holder.holds(call):
         call_over(services, found.job.id, found.key.slot_id, call)
 

@@ -104,8 +104,8 @@ def test_time_and_chance_are_given_to_the_domain() -> None:
         assert not calls & read, name(path)
 
 
-LETS_NOTHING_GO = {"writing", "claiming", "concurrency", "dependencies", "workers"}
-"""Their writes end no attempt and no wait: a revoke, a claim, a grant, an edge, a heartbeat."""
+LETS_NOTHING_GO = {"writing", "concurrency", "dependencies", "workers"}
+"""Their writes end no attempt and no wait: a revoke, a grant, an edge, a heartbeat."""
 
 
 def test_whoever_writes_a_jobs_row_does_what_follows_from_it() -> None:

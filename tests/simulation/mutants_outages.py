@@ -94,9 +94,8 @@ OUTAGE_MUTANTS: list[Mutant] = [
         "what is quarantined may be started until its row follows history",
         (
             "domain/quarantine.py",
-            "    return replace(run, verdict=Outcome.PERMANENTLY_FAILED, verdict_for=QUARANTINED, manual=True, "
-            "waits_for=None)\n",
-            "    return replace(run, verdict_for=QUARANTINED)\n",
+            "            run = condemned(run, outcome=Outcome.PERMANENTLY_FAILED, reason=QUARANTINED)\n",
+            "            run = replace(run, verdict_for=QUARANTINED)\n",
         ),
         by=QUARANTINE,
     ),

@@ -243,7 +243,7 @@ PERMIT_MUTANTS: list[Mutant] = [
         "a late copy of a cancelled attempt's hint gives its permit back",
         (
             "domain/concurrency.py",
-            "    if call is not None and call.attempt == key.attempt and held in call.holds:\n",
+            "    if call is not None and held in call.holds:\n",
             "    if call is not None and key is None:\n",
         ),
         by=CALLS,
