@@ -47,7 +47,7 @@ def _action(summary: str, *parameters: Schema, body: str = "NoFields") -> Operat
         success=(200, "Job", "The job as it now is."),
         parameters=(*parameters, _IF_MATCH),
         body=body,
-        errors=(403, 404, 409, 412, 413, 415, *((422,) if parameters else ())),
+        errors=(404, 409, 412, 413, 415, *((422,) if parameters else ())),
     )
 
 
@@ -60,7 +60,7 @@ OPERATIONS: dict[str, Operation] = {
         body="JobBody",
         body_required=True,
         examples={"nightly": {"summary": "A report every night", "value": JOB_EXAMPLE}},
-        errors=(403, 404, 409, 413, 415, 422),
+        errors=(404, 409, 413, 415, 422),
     ),
     "createJobs": Operation(
         tag="jobs",
@@ -70,7 +70,7 @@ OPERATIONS: dict[str, Operation] = {
         body="BulkBody",
         body_required=True,
         examples={"two": {"summary": "Two jobs", "value": {"items": [JOB_EXAMPLE, {**JOB_EXAMPLE, "name": "again"}]}}},
-        errors=(403, 413, 415, 422),
+        errors=(413, 415, 422),
     ),
     "listJobs": Operation(
         tag="jobs",
@@ -85,7 +85,6 @@ OPERATIONS: dict[str, Operation] = {
             LIMIT,
             CURSOR,
         ),
-        errors=(403,),
     ),
     "getJob": Operation(
         tag="jobs",
@@ -103,7 +102,7 @@ OPERATIONS: dict[str, Operation] = {
         body="JobBody",
         body_required=True,
         examples={"nightly": {"summary": "A report every night", "value": JOB_EXAMPLE}},
-        errors=(403, 404, 409, 412, 413, 415),
+        errors=(404, 409, 412, 413, 415),
     ),
     "patchJob": Operation(
         tag="jobs",
@@ -114,14 +113,14 @@ OPERATIONS: dict[str, Operation] = {
         body_types=(MERGE_PATCH_TYPE, JSON_TYPE),
         body_required=True,
         examples={"tags": {"summary": "Other tags, default priority", "value": {"tags": ["ops"], "priority": None}}},
-        errors=(403, 404, 409, 412, 413, 415),
+        errors=(404, 409, 412, 413, 415),
     ),
     "deleteJob": Operation(
         tag="jobs",
         summary="Cancel and delete a job",
         success=(204, None, "The job is gone."),
         parameters=(_IF_MATCH,),
-        errors=(403, 404, 409, 412),
+        errors=(404, 409, 412),
     ),
     "pauseJob": _action("Switch a job off; what runs goes on"),
     "resumeJob": _action("Switch a job on again"),
@@ -148,7 +147,7 @@ OPERATIONS: dict[str, Operation] = {
         summary="Cancel one attempt, running or waiting; the job goes on",
         success=(200, "Execution", "The attempt, cancelled."),
         body="NoFields",
-        errors=(403, 404, 409, 413, 415),
+        errors=(404, 409, 413, 415),
     ),
     **WORK,
     **WORKFLOWS,
@@ -171,20 +170,19 @@ OPERATIONS: dict[str, Operation] = {
         body="TypeConfigBody",
         body_required=True,
         examples={"patient": {"summary": "Patient retries, 20 at a time", "value": TYPE_EXAMPLE}},
-        errors=(403, 413, 415),
+        errors=(413, 415),
     ),
     "deleteRetryConfig": Operation(
         tag="job types",
         summary="Take the configuration of a job type away: its jobs follow the stage",
         success=(204, None, "It is gone."),
-        errors=(403, 404),
+        errors=(404,),
     ),
     "listCircuits": Operation(
         tag="circuits",
         summary="List the circuits of targets, by key",
         success=(200, "CircuitList", "A page."),
         parameters=(LIMIT, CURSOR),
-        errors=(403,),
     ),
     "getCircuit": Operation(
         tag="circuits", summary="Read a target's circuit", success=(200, "Circuit", "The circuit."), errors=(404,)
@@ -194,7 +192,7 @@ OPERATIONS: dict[str, Operation] = {
         summary="Close a circuit: its target is called again",
         success=(200, "Circuit", "The circuit, closed."),
         body="NoFields",
-        errors=(403, 404, 413, 415),
+        errors=(404, 413, 415),
     ),
     "previewSchedule": Operation(
         tag="schedule",

@@ -12,7 +12,7 @@ def _work(summary: str, success: tuple[int, str | None, str], body: str, *errors
         success=success,
         body=body,
         body_required=body in ("ProgressBody", "FailBody", "CompleteBody"),
-        errors=(403, 404, 413, 415, *errors),
+        errors=(404, 413, 415, *errors),
     )
 
 
@@ -24,7 +24,7 @@ WORK: dict[str, Operation] = {
         body="WorkerBody",
         body_required=True,
         examples={"reports": {"summary": "A worker for one queue", "value": {"queues": ["reports"]}}},
-        errors=(403, 413, 415),
+        errors=(413, 415),
     ),
     "listWorkers": Operation(
         tag="workers",
@@ -35,7 +35,6 @@ WORK: dict[str, Operation] = {
             LIMIT,
             CURSOR,
         ),
-        errors=(403,),
     ),
     "getWorker": Operation(
         tag="workers", summary="Read a worker", success=(200, "Worker", "The worker."), errors=(404,)

@@ -26,7 +26,7 @@ def _action(summary: str, *parameters: Schema) -> Operation:
         success=(200, "Workflow", "The workflow as it now is."),
         parameters=parameters,
         body="NoFields",
-        errors=(403, 404, 409, 413, 415, *((422,) if parameters else ())),
+        errors=(404, 409, 413, 415, *((422,) if parameters else ())),
     )
 
 
@@ -39,14 +39,13 @@ WORKFLOWS: dict[str, Operation] = {
         body="WorkflowBody",
         body_required=True,
         examples={"etl": {"summary": "Two jobs, one after the other", "value": WORKFLOW_EXAMPLE}},
-        errors=(403, 404, 409, 413, 415, 422),
+        errors=(404, 409, 413, 415, 422),
     ),
     "listWorkflows": Operation(
         tag="workflows",
         summary="List workflows, newest first",
         success=(200, "WorkflowList", "A page; it may be empty and still have a cursor."),
         parameters=(parameter("query", "owner", {"type": "string"}, "Whose: your own by default."), LIMIT, CURSOR),
-        errors=(403,),
     ),
     "getWorkflow": Operation(
         tag="workflows",
