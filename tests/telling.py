@@ -18,9 +18,6 @@ from functions.domain.upstream import UNMET
 
 FAILURES = (EventType.FAILED, EventType.PERMANENTLY_FAILED)
 ENDS = (*FAILURES, EventType.COMPLETED, EventType.RUN_CANCELLED, EventType.SKIPPED)
-NEVER_FOLLOWED: tuple[str, ...] = ()
-"""Reasons of rows put before the job's row, which may be written by a caller in between: then it never follows them."""
-
 Lookup = Callable[[str, int], Execution | None]
 """Slot id and attempt to the history row."""
 
@@ -46,8 +43,6 @@ class Heard:
     """What was told of one job."""
 
     events: list[LifecycleEvent] = field(default_factory=list)
-    followed: set[tuple[str, int]] = field(default_factory=set)
-    """Attempts that the row named as its last run."""
 
     def hear(self, before: Job | None, after: Job, at: float, lookup: Lookup) -> None:
         change = Change(before=before, after=after, at=at)
@@ -56,8 +51,6 @@ class Heard:
         must(told == events_of(change, history), "a change read twice tells the same", told)
         must([event.index for event in told] == list(range(len(told))), "events of a write are counted", told)
         self.events += told
-        if after.last_run is not None:
-            self.followed.add((after.last_run.slot_id, after.last_run.attempt))
 
     def of(self, *types: EventType) -> list[LifecycleEvent]:
         return [event for event in self.events if event.type in types]
@@ -105,8 +98,7 @@ class Heard:
             for end in story[len(types) - len(ends) :]:
                 must(end.time == execution.completed_at, "it ended when history says", (end, execution))
         for key, execution in known.items():
-            passed = execution.reason in NEVER_FOLLOWED and key not in self.followed
-            told = key in stories or key[0] in row.runs or passed
+            told = key in stories or key[0] in row.runs
             must(told, "what history says is told", (key, execution, row))
         self._retries(known)
 

@@ -258,7 +258,8 @@ class Judge:
             run = life.row.runs.get(slot)
             under_way = run is not None and run.attempt == attempt and run.lease_expires_at is not None
             left = run.lease_expires_at - 5 - self.now - actor.skew if under_way else 0  # type: ignore[union-attr,operator]
-            done = (slot, attempt) in life.history or (under_way and left < 1)
+            key = (slot, attempt)
+            done = key in life.history or (under_way and left < 1 and key not in life.called)
             must(done, "a winner does not walk away", life, (slot, attempt, actor.key))
 
     def answered(self, invocation: Invocation, answer: TargetAnswer, actor: Actor) -> None:

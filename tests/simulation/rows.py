@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functions.domain.execution import Execution, ExecutionStatus
+from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import is_manual, slot_id, slot_instant
 from functions.domain.job import Job, SkipReason
 from functions.domain.run import ActiveRun, Outcome, RunState
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 BACKOFF, BACKOFF_MAX, MOST_WAKES = 60, 900, 10
 MARGIN = 15
-FROM_OUTSIDE = ("QUARANTINED",)
-"""Ends by others than the owner: they can come while a consumer starts the attempt (docs/protocol.md, A10)."""
 MOST_ACTIVE = 10
 LAST_LOOK = 3.5
 """Seconds from a look into history to the write that rests on it, where nobody stalls."""
@@ -197,7 +195,7 @@ def _started(life: Life, slot: str, before: Job, row: Job, actor: Actor, now: fl
     alone = document.get("overlapPolicy", "skip") != "allow"
     must(not (alone and beside), "one attempt at a time runs, but under allow", life, (key, beside))
     recorded = life.history.get(key)
-    if recorded is not None and not _crossed(life, recorded, actor):
+    if recorded is not None:
         must(recorded.status is ExecutionStatus.CANCELLED, "an attempt starts before it ends", life, (key, recorded))
     must(attempt == 1 or (slot, attempt - 1) in life.history, "attempts come one after the other", life, key)
     due = old.due_at if old is not None and old.due_at is not None else slot_instant(slot) + row.spread
@@ -217,13 +215,6 @@ def _started(life: Life, slot: str, before: Job, row: Job, actor: Actor, now: fl
     life.leases[key] = lease
     if old is None and not before.runs and before.catch_up_to != before.next_slot:
         _misfire(life, slot, row, started)
-
-
-def _crossed(life: Life, recorded: Execution, actor: Actor) -> bool:
-    """Whether a start may follow an end from outside: decided at the same time, or the policy was changed since."""
-    since = recorded.completed_at - 2
-    changed = len({row.revision for at, row in life.versions if at >= since}) > 1
-    return recorded.reason in FROM_OUTSIDE and (changed or actor.began <= since + 6)
 
 
 def _misfire(life: Life, slot: str, row: Job, started: float) -> None:
