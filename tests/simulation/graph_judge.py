@@ -19,7 +19,7 @@ from functions.domain.upstream import ABSORBED
 from tests.simulation.graph_patience import Patience
 from tests.simulation.graph_plan import PATIENCE, GraphPlan
 from tests.simulation.graph_rules import End, foretold, verdict, why_not
-from tests.simulation.life import Violation
+from tests.simulation.life import Violation, next_waits
 
 if TYPE_CHECKING:
     from functions.domain.execution import Execution
@@ -431,7 +431,7 @@ def _looks(row: Job) -> list[int | None]:
             looks.append(run.lease_expires_at)
         elif run.state is RunState.WAITING and (run.manual or not row.paused):
             looks.append((run.due_at or 0) + SLACK)
-    if row.next_slot is not None and not row.paused:
+    if row.next_slot is not None and not row.paused and not next_waits(row):
         looks.append(row.next_slot + row.spread + SLACK)
     return looks
 

@@ -134,11 +134,12 @@ def new_period(document: Mapping[str, Any], anchor: int, earliest: float, latest
 
 
 def is_wake(before: Job | None, row: Job, actor: Actor) -> bool:
-    """Whether this write of the sweep woke the row: it moved attention on, and nothing that waits there."""
+    """Whether this write of the sweep woke the row: it counted that, or moved attention on, and nothing that waits
+    there. Attention stays where a lease that is over, and not yet long enough for the sweep, holds it."""
     if before is None or actor.kind != "sweep" or not row.wakes:
         return False
     same = (before.runs.keys(), before.next_slot, before.silence) == (row.runs.keys(), row.next_slot, row.silence)
-    return same and (row.attention_at or 0) > (before.attention_at or 0)
+    return same and (row.wakes > before.wakes or (row.attention_at or 0) > (before.attention_at or 0))
 
 
 def holds(row: Job, run: ActiveRun) -> bool:

@@ -195,6 +195,21 @@ class WorkJudge(Holds):
 
     # --- the end ---
 
+    def _has_no_permit(self, row: Job) -> bool:
+        """Whether attempts and cancelled calls, whose leases go on, hold all permits of the job's key."""
+        document = {} if row.definition is None else row.definition.document
+        if "concurrencyKey" not in document:
+            return False
+        key = f"key:{row.owner}|{document['concurrencyKey']}"
+        held = {
+            name
+            for other in self.rows.values()
+            for one in (*other.runs.values(), *other.cancelled_calls.values())
+            if one.state is RunState.RUNNING and (one.lease_expires_at or 0) > self.now
+            for name in one.holds
+        }
+        return held >= {f"{key}#{index}" for index in range(document["maxConcurrency"])}
+
     def close(self) -> None:
         """The faults are long over, and a worker has polled each second since."""
         for row in self.rows.values():
@@ -205,6 +220,7 @@ class WorkJudge(Holds):
                 left = run.state is RunState.RUNNING and lease is not None and lease + LONGEST_WAIT < self.now
                 must(not left, "no run is left behind", (row.id, slot, run))
                 waits = run.state is RunState.WAITING and (run.due_at or 0) + LONGEST_WAIT < self.now
+                waits = waits and not self._has_no_permit(row)
                 must(not waits, "nothing that waits is forgotten", (row.id, slot, run, self.now))
         for key in self.attempts:
             job_id, slot, attempt = key[:36], key[37:-5], int(key[-4:])
