@@ -1,7 +1,7 @@
 # Everything a person or CI runs. Needs Python 3.11 or newer (with venv) and make; the rest is set up in this folder.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build synth format lint types imports templates tests check e2e test up down demo bench load simulate mutants ci lock clean
+.PHONY: help setup build synth format lint types imports templates quick tests check e2e test up down demo bench load simulate mutants nightly ci lock clean
 MAKEFLAGS += --no-print-directory
 
 STAGE ?= dev
@@ -47,10 +47,13 @@ templates: synth ## The synthesized templates, by cfn-lint (W3005: DependsOn tha
 	@# W3037: an action that only the emulator knows, see action_aliases in infra/stage.py
 	@$(IN) cfn-lint --ignore-checks W3005 W3037 --template .build/synth/local/*.template.json
 
-tests: setup ## All tests but those that need the stack (ARGS="-k cron")
-	@$(IN) pytest -n 2 -m "not e2e" $(ARGS)
+quick: setup ## Tests that take a moment (ARGS="-k cron")
+	@$(IN) pytest -n 2 -m "not e2e and not slow and not nightly" $(ARGS)
 
-check: lint types imports templates tests ## Everything that needs no running stack
+tests: setup ## All tests that need no stack, slow ones included (ARGS="-k cron")
+	@$(IN) pytest -n 2 -m "not e2e and not nightly" $(ARGS)
+
+check: lint types imports templates quick ## What to run before each commit, in three minutes
 
 e2e: setup ## End-to-end tests, on the running stack or on one of their own (ARGS="-k cron")
 	@$(IN) python -m gnomon.local.e2e -- $(ARGS)
@@ -79,6 +82,12 @@ simulate: setup ## Stories that try to lose a job, in virtual time (SEEDS=500)
 
 mutants: setup ## Break the code in each named way, and show what catches it
 	@$(IN) python -m tests.simulation.mutants
+
+nightly: setup ## What takes hours: long simulations, all mutants, crowds of jobs
+	@$(IN) pytest -n 2 -m nightly $(ARGS)
+	@$(IN) python -m tests.simulation --seeds 5000
+	@$(IN) python -m tests.simulation --seeds 5000 --workers
+	@$(IN) python -m tests.simulation --seeds 5000 --graphs
 
 ci: ## What CI runs: check and e2e, side by side where they can, on a stack of its own; leaves nothing running
 	@$(MAKE) -j 2 lint types imports templates

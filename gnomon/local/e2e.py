@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SIDE_BY_SIDE = 3
 PYTEST = (str(toolchain.DEVELOPMENT / "bin" / "python"), "-m", "pytest")
-OTHERS = ("nice", "-n", "10", *PYTEST, "-n", "2", "-m", "not e2e")
+OTHERS = ("nice", "-n", "10", *PYTEST, "-n", "2", "-m", "not e2e and not nightly")
 _NONE_CHOSEN = 5
 """How pytest ends where no test was chosen (`ARGS="-k …"`)."""
 
