@@ -30,10 +30,11 @@ def test_health_needs_no_token_and_tells_no_secret(api: Api, stack: Stack) -> No
         assert api.get(path, token="").status_code == 200
 
 
-def test_documents_need_no_token(api: Api) -> None:
+def test_documents_need_no_token(api: Api, stack: Stack) -> None:
     served = api.get("/openapi.json", token="")
     assert served.status_code == 200
-    assert served.json() == json.loads(json.dumps(document(routes_without_services())))
+    described = document(routes_without_services()) | {"servers": [{"url": stack.api_url}]}
+    assert served.json() == json.loads(json.dumps(described))
     page = api.get("/docs", token="")
     assert page.status_code == 200
     assert page.headers["Content-Type"].startswith("text/html")
