@@ -1,7 +1,7 @@
 # Everything a person or CI runs. Needs Python 3.11 or newer (with venv) and make; the rest is set up in this folder.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build synth format lint types imports templates quick tests check e2e test up down demo bench load simulate mutants nightly ci lock clean
+.PHONY: help setup build synth format lint types imports templates quick tests check e2e test up down demo bench load simulate mutants nightly audit ci lock clean
 MAKEFLAGS += --no-print-directory
 
 STAGE ?= dev
@@ -88,6 +88,9 @@ nightly: setup ## What takes hours: long simulations, all mutants, crowds of job
 	@$(IN) python -m tests.simulation --seeds 5000
 	@$(IN) python -m tests.simulation --seeds 5000 --workers
 	@$(IN) python -m tests.simulation --seeds 5000 --graphs
+
+audit: setup ## Known vulnerabilities of all locked packages, and what ships with the functions (CycloneDX)
+	@$(IN) python -m gnomon.local.audit
 
 ci: ## What CI runs: check and e2e, side by side where they can, on a stack of its own; leaves nothing running
 	@$(MAKE) -j 2 lint types imports templates
