@@ -33,8 +33,9 @@ def locked(lock: Path) -> dict[str, str]:
 
 def license_of(package: Distribution) -> str:
     """The SPDX expression of a package's license; raises ValueError where its metadata names none."""
-    named = package.metadata.get("License-Expression") or package.metadata.get("License")
-    if not named:
+    metadata = package.metadata.json
+    named = metadata.get("license_expression") or metadata.get("license")
+    if not isinstance(named, str) or not named:
         raise ValueError(f"the metadata of {package.name} names no license: look it up and add it to infra/sbom.py")
     return _SPDX.get(named, named)
 

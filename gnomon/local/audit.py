@@ -91,8 +91,8 @@ def _last_line(text: str) -> str:
 
 
 def _pip_audit(lock: Path) -> str:
-    command = [toolchain.DEVELOPMENT / "bin" / "pip-audit", "--disable-pip", "--require-hashes", "--format=json"]
-    return _answer([*command, "--progress-spinner=off", f"--requirement={lock}"], lock.parent)
+    options = ["--disable-pip", "--require-hashes", "--format=json", "--progress-spinner=off", f"--requirement={lock}"]
+    return _answer([toolchain.DEVELOPMENT / "bin" / "pip-audit", *options], lock.parent)
 
 
 def _npm_audit(lock: Path) -> str:

@@ -95,7 +95,7 @@ def test_a_bundle_with_another_package_or_version_is_refused() -> None:
 
 def test_a_package_without_a_license_is_refused() -> None:
     with pytest.raises(ValueError, match="names no license"):
-        sbom.license_of(SimpleNamespace(name="one", metadata={}))  # type: ignore[arg-type]
+        sbom.license_of(SimpleNamespace(name="one", metadata=SimpleNamespace(json={})))  # type: ignore[arg-type]
 
 
 def test_licenses_in_the_docs_are_those_of_what_ships() -> None:
