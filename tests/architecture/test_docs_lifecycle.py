@@ -7,6 +7,8 @@ import random
 import re
 from pathlib import Path
 
+import pytest
+
 from functions.domain.waiting import WaitKind
 from tests.architecture.test_docs import codes, section
 from tests.faults import Crash
@@ -35,6 +37,7 @@ class Watched(Story):
         super().after(when, name)
 
 
+@pytest.mark.slow
 def test_every_transition_that_happens_is_drawn_and_no_other() -> None:
     drawn = set(re.findall(r"^    (\S+) --> (\S+):", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
     seen: set[tuple[str, str]] = set()

@@ -7,6 +7,7 @@ from tests.infra.synthesized import synthesized
 HANDLERS = Path(__file__).parents[2] / "functions" / "handlers"
 
 
+@pytest.mark.slow
 def test_each_function_is_a_module_and_each_module_a_function() -> None:
     deployed = {each["Handler"] for each in synthesized("dev").of_type("AWS::Lambda::Function").values()}
 

@@ -112,6 +112,7 @@ def test_a_page_goes_on_after_a_child_that_is_gone(dependents):
     assert dependents.of(parent, after=ids[3], limit=9) == []
 
 
+@pytest.mark.slow
 def test_ten_thousand_children_of_one_parent(dependents, platform):
     """Put past the API: what counts is that the pages find them."""
     parent = new_id()

@@ -243,6 +243,7 @@ def spoil(stage: Stage) -> None:
 STORIES = (create_keep_and_delete, fail_skip_and_follow, work, limit_and_break, configure_and_group, spoil)
 
 
+@pytest.mark.slow
 def test_each_write_of_each_kind_leaves_what_expires_as_it_should(stage: Stage) -> None:
     for story in STORIES:
         story(stage)

@@ -12,6 +12,7 @@ import pytest
 from tests.infra.synthesized import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "message"),
     [

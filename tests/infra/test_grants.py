@@ -236,6 +236,7 @@ def test_the_role_of_the_hints_goes_to_scheduler_only(template: Template, name: 
     assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
 
 
+@pytest.mark.slow
 def test_a_grant_is_a_statement_of_its_own_that_can_be_taken_away() -> None:
     without = GRANTS | {"sweep": [grant for grant in GRANTS["sweep"] if grant.name != "MeasureQueues"]}
 

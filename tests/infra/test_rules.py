@@ -26,6 +26,7 @@ def _impossible_queue(stack: GnomonStack) -> None:
     queue.visibility_timeout = 99_999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "finding"),
     [

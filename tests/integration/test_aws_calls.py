@@ -47,6 +47,7 @@ def test_a_one_time_job_that_succeeds_at_once_costs_seven_write_units() -> None:
     assert run.read_units <= 1, run.calls
 
 
+@pytest.mark.slow
 def test_a_run_of_a_cron_job_costs_five_write_units() -> None:
     """Start 1, history 1, end 3 (its attention moves); its next hint is one message."""
     run = counted()["cron job: one run"]

@@ -46,6 +46,7 @@ def test_capacity_units_of_a_job(name: str, write_units: float, read_units: floa
         assert shape.usage().read_units <= read_units + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "fill", "requests"),
     [
@@ -89,6 +90,7 @@ def test_an_idle_tick_reads_the_index_and_counts_the_queues() -> None:
     assert tick.sqs_requests <= 3
 
 
+@pytest.mark.slow
 def test_the_sweep_reads_only_what_needs_attention() -> None:
     """A hundred of these jobs are overdue; in memory of ten thousand, by DynamoDB's adapter of a thousand."""
     in_memory, on_moto = measure_sweep(scheduled=10_000)

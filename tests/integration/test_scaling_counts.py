@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench.aws_calls import count_calls
 from bench.scaling import work
 from bench.scaling.work import SINGLE
 
 
+@pytest.mark.slow
 def test_units_of_a_one_time_job() -> None:
     counted = {one.what: one for one in count_calls()}
     whole = counted["one-time job: both"]

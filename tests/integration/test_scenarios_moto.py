@@ -75,6 +75,7 @@ def test_cancel_deletes_the_schedule_of_a_waiting_retry(aws: Aws) -> None:
 BIG = '{"text":"' + "x" * 100_000 + '"}'
 
 
+@pytest.mark.slow
 @pytest.mark.case(20)
 @pytest.mark.parametrize(
     ("row", "broken"),
@@ -112,6 +113,7 @@ def test_a_corrupt_definition_ends_in_history_and_others_go_on(aws: Aws, row: st
     assert driver.world.timetable.armed == []
 
 
+@pytest.mark.slow
 @pytest.mark.case(21)
 def test_the_attention_index_gives_the_longest_overdue_first_over_pages(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
@@ -141,6 +143,7 @@ def test_the_attention_index_gives_the_longest_overdue_first_over_pages(
     assert driver.row(ids[0]).status is JobStatus.RUNNING
 
 
+@pytest.mark.slow
 @pytest.mark.case(39)
 def test_a_minutely_job_with_a_large_payload_writes_one_unit_at_a_time(aws: Aws) -> None:
     driver = driver_on(aws)

@@ -104,6 +104,7 @@ def test_a_diamond_over_the_adapters(played: OverMoto) -> None:
     assert len(played.api.get(PATH).json["data"]) == 1
 
 
+@pytest.mark.slow
 def test_a_hundred_jobs_are_one_transaction(played: OverMoto) -> None:
     big = {"text": "x" * 3_000}
     jobs = {"root": job(payload=big)} | {f"j{n}": job("root", payload=big) for n in range(98)}

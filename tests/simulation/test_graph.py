@@ -53,6 +53,7 @@ def test_the_stories_of_graphs_are_eventful() -> None:
     assert 0.4 < sum(plan.exact for plan in plans) / len(plans) < 0.7
 
 
+@pytest.mark.slow
 def test_a_story_of_a_graph_is_the_same_each_time() -> None:
     first, second = tell(2, traced=True), tell(2, traced=True)
     assert first.trace == second.trace

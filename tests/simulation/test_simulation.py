@@ -107,6 +107,7 @@ def test_a_story_of_less_is_what_is_left_of_it() -> None:
     assert set(less.met) <= set(whole.met[: len(whole.met) // 2])
 
 
+@pytest.mark.slow
 def test_a_broken_promise_is_shrunk_to_what_it_takes() -> None:
     """A judge that forbids deaths finds one in a story full of faults: the creation and that death are left."""
     seed = next(seed for seed in range(200) if any("dies in the call" in name for name in tell(seed).met))
@@ -138,6 +139,7 @@ def test_the_judges_slots_are_those_of_the_product(base: int) -> None:
         assert found == expected, (expression, zone)
 
 
+@pytest.mark.slow
 def test_many_seeds_are_stories_of_jobs_of_crowds_of_workers_and_of_graphs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

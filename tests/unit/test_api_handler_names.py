@@ -88,6 +88,7 @@ def test_nothing_is_asked_for_other_targets_and_any_name_passes_where_nobody_kno
     assert api(None).post("/v1/jobs", body("no name")).status == 400
 
 
+@pytest.mark.slow
 @given(st.sets(NAMES, max_size=200), NAMES)
 def test_a_refusal_is_bounded_and_names_only_what_there_is(names: set[str], asked: str) -> None:
     known = KnownHandlers(names=frozenset(names), broken=["x" * 50] * 40)

@@ -42,6 +42,7 @@ def test_without_a_stack_the_last_picture_stays(tmp_path: Path) -> None:
     assert not (tmp_path / "lateness.png").exists()
 
 
+@pytest.mark.slow
 def test_the_picture_of_costs_is_drawn(tmp_path: Path) -> None:
     costs = [cost_of(shape(AT_ONCE, fill), TIMES, Usage()) for fill in FILLS]
     plots.plot("costs", [Costs(times=TIMES, shapes=costs, beside=beside(costs), standing=standing(Usage()))])

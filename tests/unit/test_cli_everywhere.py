@@ -323,6 +323,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON, st.sampled_from(["utf-8", "ascii", "iso-8859-1", None]), st.sampled_from([None, 2]))
 def test_json_is_the_same_however_it_is_escaped(document: Any, encoding: str | None, indent: int | None) -> None:
     text = json_text(document, indent=indent, encoding=encoding)

@@ -246,6 +246,7 @@ class TestHashed:
         assert CronExpression.of("H * * * *", job_id="a") is not CronExpression.of("H * * * *", job_id="b")
         assert CronExpression.of("0 * * * *", job_id="a") is CronExpression.of("0 * * * *", job_id="b")
 
+    @pytest.mark.slow
     def test_spreads_over_the_whole_field_and_hours_apart_from_minutes(self):
         seen = [fields("H H H * *", job_id=str(uuid.UUID(int=n))) for n in range(4000)]
         minutes = Counter(found.minutes[0] for found in seen)

@@ -221,6 +221,7 @@ def occurring_expression(draw: random.Random, *, sparse: bool) -> Expression:
             CronExpression.of(expression.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES)
 def test_equals_the_scan_of_all_minutes(zone):
     draw = random.Random(f"scan {zone}")

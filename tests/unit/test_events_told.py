@@ -59,6 +59,7 @@ def test_each_flow_is_told_as_history_tells_it(flow: Flow) -> None:
     heard(flow, Faults())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["crash_before", "crash_after"])
 @pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
 def test_a_death_after_any_step_is_told_as_it_was_repaired(flow: Flow, when: str) -> None:

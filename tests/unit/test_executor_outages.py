@@ -172,6 +172,7 @@ def test_jobs_of_every_minute_go_on(kind: Outage, every: str, policy: str) -> No
     assert slots == sorted(set(slots)), "in order, each once"
 
 
+@pytest.mark.slow
 @each_kind
 @pytest.mark.parametrize("days", [1, 5])
 def test_it_may_last_for_days(kind: Outage, days: int) -> None:

@@ -338,6 +338,7 @@ def test_a_change_of_the_key_leaves_a_running_attempt_its_permit() -> None:
 REQUESTS = ["pause", "resume", "key", "limit", "lose", "lose", "run", "run", "run"]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), jobs=st.integers(2, 5), most=st.integers(1, 2))
 def test_whatever_callers_do_no_permit_idles_beside_runs_that_wait(data: st.DataObject, jobs: int, most: int) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import random
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -149,12 +150,14 @@ def _life(seed: int, steps: int) -> GraphLife:
     return life
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(min_value=0, max_value=2**48), steps=st.integers(min_value=1, max_value=50))
 def test_every_write_in_a_graph_keeps_the_rules_of_the_row(seed: int, steps: int) -> None:
     _life(seed, steps)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(min_value=0, max_value=2**48), steps=st.integers(min_value=1, max_value=40))
 def test_after_any_story_of_a_graph_nobody_waits_for_ever(seed: int, steps: int) -> None:

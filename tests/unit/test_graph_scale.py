@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from functions.domain.hint import LOOK_SLOT, Hint
 from functions.domain.job import Job, Upstream
 from functions.domain.looks import LOOK_EVERY
@@ -27,6 +29,7 @@ def child_of(parent: str, number: int) -> Job:
     return make_job(id=job_id, owner="alice", definition=definition, next_slot=None, upstream=upstream)
 
 
+@pytest.mark.slow
 def test_ten_thousand_children_are_told_page_by_page_each_once() -> None:
     played = Played()
     world = played.world

@@ -259,6 +259,7 @@ def test_each_run_of_a_recurring_job_is_told_by_the_one_after_it() -> None:
     assert heard(stories["B"]) == ["scheduled", *["blocked", *RAN] * 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["crash_before", "crash_after"])
 @pytest.mark.parametrize("name", STORIES)
 def test_a_death_after_any_step_is_told_as_it_was_repaired(name: str, when: str) -> None:

@@ -63,6 +63,7 @@ def collected(*arguments: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
+@pytest.mark.slow
 def test_end_to_end_tests_keep_their_order() -> None:
     """They are ordered on purpose (tests/e2e/conftest.py); all others run as the printed seed has it."""
     modules = ("test_kills", "test_far_jobs", "test_hints", "test_jobs")

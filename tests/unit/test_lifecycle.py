@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +73,7 @@ def live(seed: int, steps: int, seen: Seen, runs_seen: RunsSeen) -> None:
         story.step()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(min_value=0, max_value=2**48), steps=st.integers(min_value=2, max_value=60))
 def test_no_write_leaves_the_table(seed: int, steps: int) -> None:
@@ -143,6 +145,7 @@ RARE = [
 """Rows before and after a write that a story seldom comes to."""
 
 
+@pytest.mark.slow
 def test_everything_in_the_table_happens() -> None:
     seen: Seen = {(before.status, after.status) for before, after in RARE}
     runs_seen: RunsSeen = set()

@@ -79,6 +79,7 @@ def answers(draw: st.DrawFn) -> Answer:
     return Answer(status, value, [text[start:end] for start, end in itertools.pairwise(places)], not missing)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(answers())
 def test_a_final_status_decides_and_json_is_what_was_sent_or_nothing(answer: Answer) -> None:

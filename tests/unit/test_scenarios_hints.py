@@ -103,6 +103,7 @@ def live(seed: int, noise: random.Random | None) -> tuple[Life, int]:
     return found, early
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(min_value=0, max_value=2**48))
 def test_copies_of_hints_change_nothing(seed: int) -> None:

@@ -167,6 +167,7 @@ def test_a_spread_job_starts_at_the_same_offset_after_each_slot() -> None:
     assert [row.started_at for row in rows] == [NOW + 3_600 * k + job.spread for k in (1, 2, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.case(7)
 def test_a_thousand_spread_jobs_start_at_most_fifteen_in_a_second() -> None:
     driver = Driver(sweeps=False)

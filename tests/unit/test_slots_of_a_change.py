@@ -96,6 +96,7 @@ def check(job: Job, write: Write, now: float) -> None:
 gaps = st.sampled_from([None, Gap(first=NOW - 60, last=NOW - 60, count=1, reason=SkipReason.SCHEDULE_CHANGED)])
 
 
+@pytest.mark.slow
 @given(
     documents(),
     documents(),

@@ -373,6 +373,7 @@ class Story:
         delete_job(self.driver.services, ADMIN, self.one)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(min_value=0, max_value=2**48), steps=st.integers(min_value=1, max_value=60))
 def test_every_write_keeps_the_rules_of_the_row(seed: int, steps: int) -> None:
@@ -385,6 +386,7 @@ def test_every_write_keeps_the_rules_of_the_row(seed: int, steps: int) -> None:
         check_history(story.driver)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(min_value=0, max_value=2**48), steps=st.integers(min_value=1, max_value=40))
 def test_after_any_story_every_due_slot_gets_its_outcome(seed: int, steps: int) -> None:

@@ -252,6 +252,7 @@ def test_only_what_may_change_is_renewable() -> None:
     assert [kind.renewable for kind in kinds] == [False, True, True]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 500), st.booleans(), st.booleans()), max_size=30), st.integers(1, 400))
 def test_no_token_is_sent_that_has_expired_while_another_may_be_had(
     steps: list[tuple[float, bool, bool]], life: int

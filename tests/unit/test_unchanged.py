@@ -131,6 +131,7 @@ def spellings(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     return first, shuffled(draw, second)
 
 
+@pytest.mark.slow
 @given(spellings(), json_values, st.data())
 @settings(max_examples=200, deadline=None)
 def test_the_same_in_other_words_is_the_same(pair: Any, value: Any, data: st.DataObject) -> None:
