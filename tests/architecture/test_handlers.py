@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.infra.synthesized import synthesized
 
 HANDLERS = Path(__file__).parents[2] / "functions" / "handlers"
