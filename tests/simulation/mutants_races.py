@@ -226,7 +226,7 @@ RACE_MUTANTS: list[Mutant] = [
         by=BY_HAND,
     ),
     m(
-        "two at a time",
+        "retry beside the run by hand",
         "a retry that is let go starts beside the run by hand",
         (
             "domain/overlap.py",
