@@ -102,7 +102,7 @@ MUTANTS: list[Mutant] = [
             "    if current.revised_by == mark or (current",
             "    return current.write_id == mark\n    if current.revised_by == mark or (current",
         ),
-        seed=98,
+        by="tests/unit/test_crash_points.py::test_a_lost_answer_and_a_write_by_another_change_nothing",
     ),
     m(
         "fence_per_run",

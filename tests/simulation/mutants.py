@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import io
 import itertools
 import multiprocessing
@@ -40,6 +41,24 @@ class Caught:
     """The story in which it was broken."""
 
 
+def compile_edited(module: str, edits: list[tuple[str, str]]) -> CodeType:
+    """Raises ValueError where a text to replace is not there once, SyntaxError where the result does not compile."""
+    path = ROOT / (module.replace(".", "/") + ".py")
+    source = path.read_text("utf-8")
+    for text, replacement in edits:
+        if (times := source.count(text)) != 1:
+            raise ValueError(f"{path} has {text!r} {times} times, not once: the mutant is out of date")
+        source = source.replace(text, replacement)
+    return compile(source, path, "exec", dont_inherit=True)
+
+
+def edits_by_module(mutant: Mutant) -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for path, text, replacement in mutant.edits:
+        found.setdefault("functions." + path.removesuffix(".py").replace("/", "."), []).append((text, replacement))
+    return found
+
+
 class MutatingLoader(importlib.machinery.SourceFileLoader):
     """Compiles an edited source."""
 
@@ -48,27 +67,19 @@ class MutatingLoader(importlib.machinery.SourceFileLoader):
         self._edits = edits
 
     def get_code(self, fullname: str) -> CodeType:
-        source = Path(self.path).read_text("utf-8")
-        for text, replacement in self._edits:
-            if text not in source:
-                raise ValueError(f"{self.path} has no {text!r}: the mutant is out of date")
-            source = source.replace(text, replacement, 1)
-        return compile(source, self.path, "exec", dont_inherit=True)
+        return compile_edited(fullname, self._edits)
 
 
 class Mutations(importlib.abc.MetaPathFinder):
     def __init__(self, mutant: Mutant) -> None:
-        self._edits: dict[str, list[tuple[str, str]]] = {}
-        for path, text, replacement in mutant.edits:
-            module = "functions." + path.removesuffix(".py").replace("/", ".")
-            self._edits.setdefault(module, []).append((text, replacement))
+        self._edits = edits_by_module(mutant)
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> object:
         if fullname not in self._edits:
             return None
-        place = ROOT / (fullname.replace(".", "/") + ".py")
-        loader = MutatingLoader(fullname, str(place), self._edits[fullname])
-        return importlib.machinery.ModuleSpec(fullname, loader, origin=str(place))
+        place = str(ROOT / (fullname.replace(".", "/") + ".py"))
+        loader = MutatingLoader(fullname, place, self._edits[fullname])
+        return importlib.util.spec_from_file_location(fullname, place, loader=loader)
 
 
 def hunt(mutant: Mutant, seeds: int) -> Caught:
@@ -102,8 +113,10 @@ def _by_test(mutant: Mutant) -> Caught:
 
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # those of all packages take longer than most tests
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "pytest_timeout"]
-    with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main([*options, str(ROOT / mutant.by)], plugins=[Failures()])
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = pytest.main([*options, str(ROOT / mutant.by)], plugins=[Failures()])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise RuntimeError(f"the tests in {mutant.by} did not run: {said.getvalue()}")
     return Caught(mutant, failed[0] if failed else None)
 
 
@@ -135,10 +148,11 @@ def line(caught: Caught) -> str:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
     parser.add_argument("--only", help="one mutant")
+    parser.add_argument("--rules", action="store_true", help="those that CI plays: one for each important rule")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="stories for each mutant at most")
     chosen = parser.parse_args(arguments)
     named = {mutant.name: mutant for mutant in MUTANTS}
-    mutants = [named[chosen.only]] if chosen.only else MUTANTS
+    mutants = [named[chosen.only]] if chosen.only else [one for one in MUTANTS if one.rule or not chosen.rules]
     print(f"{'mutant':<26} {'seed':>5}  {'caught by':<58} what is broken")
     missed = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -131,6 +131,18 @@ def test_room_in_the_state_machine(story: Story) -> None:
     assert story.api.get(f"/v1/jobs/{job}").json["status"] == "COMPLETED"
 
 
+def test_nothing_once_it_runs_whatever_it_waited_for(story: Story) -> None:
+    story.driver.world.machine.refusal = NotStartedError("throttled", busy=True)
+    job = story.create(schedule=ONCE, orchestrated=True)
+    story.run_to(11)
+    assert story.waits(job) == waiting("state_machine", None, 10)
+    story.driver.world.machine.refusal = None
+    story.driver.world.machine.take = list  # type: ignore[method-assign]  # it never ends
+    story.run_to(100)
+    assert [run["status"] for run in story.api.get(f"/v1/jobs/{job}").json["activeRuns"]] == ["RUNNING"]
+    assert story.waits(job) is None
+
+
 def test_an_approval(story: Story) -> None:
     job = story.create(schedule=ONCE, approval={"role": "release-managers", "timeoutSeconds": 600})
     story.run_to(30)
