@@ -405,11 +405,15 @@ def test_a_heartbeat_that_was_slow_does_not_revive_what_the_sweep_is_about_to_en
     attempt = at(KINDS["a silent worker"], 89)
     kept: list[bool] = []
 
+    def die_after_history(when: str, name: str) -> None:
+        if (when, name) == ("after", "history.record"):
+            raise Crash("before the row of the job")
+
     def stall(when: str, name: str) -> None:
         if (when, name) != ("before", "jobs.save"):
             return
         attempt.driver.world.clock.advance(10)
-        attempt.driver.world.faults.inject(crash_after=2)
+        attempt.driver.world.faults.inject(on_step=die_after_history)
         with pytest.raises(Crash):
             visit(attempt.executor(), attempt.job)
         attempt.driver.world.faults.disarm()
