@@ -83,7 +83,12 @@ MUTANTS: list[Mutant] = [
         ),
     ),
     m("end_named", "an end names the run, not seq (V2)", *named("COMPLETED", "FAILED", "TIMED_OUT")),
-    m("start_named", "a start names the slot, not seq (V3)", *named("STARTED"), seed=14),
+    m(
+        "start_named",
+        "a start names the slot, not seq (V3)",
+        *named("STARTED"),
+        seed=35,
+    ),
     m("sweep_named", "the sweep moves attention on without naming seq", *named("WOKEN", "WATCHED", "GAP"), seed=41),
     m(
         "cancel_row_only",
@@ -93,6 +98,7 @@ MUTANTS: list[Mutant] = [
             "for execution in executions_to_cancel(job, now=now, write_id=mark):",
             "for execution in ():",
         ),
+        by="tests/unit/test_lean_end.py::TestWhoEndsFirst",
     ),
     m(
         "own_last_wid",
@@ -148,7 +154,7 @@ MUTANTS: list[Mutant] = [
             "next_after(max(int(now) - row.spread, row.last_slot or 0))",
             "next_after(int(now) - row.spread)",
         ),
-        seed=212,
+        by="tests/unit/test_commands.py::TestChange",
     ),
     m(
         "skip_row_only",
@@ -556,7 +562,7 @@ MUTANTS: list[Mutant] = [
             "    early = job.attention_at is not None and job.attention_at > now ",
             "    early = False ",
         ),
-        seed=773,
+        by="tests/unit/test_visit.py::TestWake",
     ),
     m(
         "missed slot hastens wakes",
@@ -862,7 +868,7 @@ MUTANTS: list[Mutant] = [
             "            concurrency.drain(engine, key, also=job, thorough=True)\n",
             "            pass\n",
         ),
-        seed=143,
+        by="tests/unit/test_concurrency_in_use.py::TestTrouble",
     ),
     m(
         "a look that moves on",

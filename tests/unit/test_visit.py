@@ -60,6 +60,12 @@ class TestWake:
         assert (write.job.wakes, write.job.attention_at) == (wakes + 1, NEXT + 40 + wait)
         assert replace(write.job, wakes=wakes, attention_at=job.attention_at) == job, "nothing else"
 
+    @pytest.mark.parametrize("early", [1, 900])
+    def test_a_row_whose_back_off_is_not_over_is_left_alone(self, early: int) -> None:
+        """The index that shows it lags behind its last wake."""
+        job = make_job(wakes=2, attention_at=NEXT + 40 + early)
+        assert visit(job, NEXT + 40) == Drop("WATCHED")
+
     def test_what_is_not_due_keeps_its_bound(self) -> None:
         job = make_job(runs={SLOT: replace(RUN, lease_expires_at=NEXT + 100)}, wakes=4)
         write = visit(job, NEXT + 40)
