@@ -63,6 +63,7 @@ MUTANTS: list[Mutant] = [
             "    return replace(row, attention_at=attention_no_later(row, int(now)))",
             "    return row",
         ),
+        rule="V1",
     ),
     m(
         "exec_keeps_att",
@@ -81,13 +82,20 @@ MUTANTS: list[Mutant] = [
             "at = instant + wait if bound is None else min(instant + wait, bound)",
             "at = job.bound(instant)",
         ),
+        rule="1.4 now + back-off",
     ),
-    m("end_named", "an end names the run, not seq (V2)", *named("COMPLETED", "FAILED", "TIMED_OUT")),
+    m(
+        "end_named",
+        "an end names the run, not seq (V2)",
+        *named("COMPLETED", "FAILED", "TIMED_OUT"),
+        rule="V2",
+    ),
     m(
         "start_named",
         "a start names the slot, not seq (V3)",
         *named("STARTED"),
         seed=35,
+        rule="V3",
     ),
     m("sweep_named", "the sweep moves attention on without naming seq", *named("WOKEN", "WATCHED", "GAP"), seed=41),
     m(
@@ -99,6 +107,7 @@ MUTANTS: list[Mutant] = [
             "for execution in ():",
         ),
         by="tests/unit/test_lean_end.py::TestWhoEndsFirst",
+        rule="V4",
     ),
     m(
         "own_last_wid",
@@ -109,11 +118,13 @@ MUTANTS: list[Mutant] = [
             "    return current.write_id == mark\n    if current.revised_by == mark or (current",
         ),
         by="tests/unit/test_crash_points.py::test_a_lost_answer_and_a_write_by_another_change_nothing",
+        rule="V5",
     ),
     m(
         "fence_per_run",
         "each run counts its own fence (V6)",
         ("domain/dispatch.py", "fence, instant = job.fence + 1,", "fence, instant = run.fence + 1,"),
+        rule="V6",
     ),
     m(
         "waiter_needs_lastslot",
@@ -124,6 +135,7 @@ MUTANTS: list[Mutant] = [
             '    if slot_instant(hint.slot_id) < (job.last_slot or 0):\n        return Drop("SLOT_TAKEN")\n'
             "    if job.holds(run):\n",
         ),
+        rule="V7",
     ),
     m(
         "no_release",
@@ -134,6 +146,7 @@ MUTANTS: list[Mutant] = [
             "        if True:\n            break\n            job =",
         ),
         seed=16,
+        rule="V8",
     ),
     m(
         "resume_from_now",
@@ -145,6 +158,7 @@ MUTANTS: list[Mutant] = [
             "    if row.next_slot is not None:\n        horizon = int(now) - row.spread\n",
         ),
         seed=17,
+        rule="V9",
     ),
     m(
         "patch_from_now",
@@ -160,6 +174,7 @@ MUTANTS: list[Mutant] = [
         "skip_row_only",
         "a skipped slot is not put into the gap (V10)",
         ("domain/dispatch.py", "started=False), gap=gap, wakes=0)", "started=False), wakes=0)"),
+        rule="V10",
     ),
     m(
         "patch_forgets",
@@ -178,6 +193,7 @@ MUTANTS: list[Mutant] = [
             "    if job.next_slot is not None:\n        row, flush = into_gap(row, until=instant",
             "    if row is None:\n        row, flush = into_gap(row, until=instant",
         ),
+        rule="V11",
     ),
     m(
         "loser_sends",
@@ -201,6 +217,7 @@ MUTANTS: list[Mutant] = [
             "    return recorded\n",
             "    follow(engine, job, execution, fence=execution.fence)\n    return engine.history.record(execution)\n",
         ),
+        rule="1.3 (1) put history if absent",
     ),
     m(
         "repair_redraws",
@@ -235,6 +252,7 @@ MUTANTS: list[Mutant] = [
         "a waiting retry starts although the job is paused",
         ("domain/dispatch.py", '    if job.holds(run):\n        return Drop("PAUSED")\n', ""),
         seed=65,
+        rule="1.3 due, not held, not cancelled",
     ),
     # --- the lean end ---
     m(
@@ -242,6 +260,7 @@ MUTANTS: list[Mutant] = [
         "the sweep declares an attempt lost whose owner may still end it in the row alone (V13)",
         ("usecases/sweep.py", "        if may_end_lean(job, slot, run.attempt):\n", "        if not slot:\n"),
         by="tests/unit/test_lean_end.py",
+        rule="V13",
     ),
     m(
         "lean_no_revoke, cancel",
@@ -279,6 +298,7 @@ MUTANTS: list[Mutant] = [
         "a write replaces the last run that is the only record of its execution",
         ("usecases/writing.py", "(execution := displaced(job, row))", "(execution := None)"),
         seed=24,
+        rule="1.2 an `lr` that is an execution, puts that history row first",
     ),
     m(
         "lean again",
@@ -299,7 +319,8 @@ MUTANTS: list[Mutant] = [
             '"ConditionExpression": f"{alias[\'seq\']} = :read"',
             '"ConditionExpression": "attribute_exists(jobId) OR :read = :read"',
         ),
-        by="tests/contract/test_job_store.py",
+        by="tests/contract/test_job_store.py::test_who_writes_from_an_old_row_loses_and_gets_the_new_one",
+        rule="1.2 The write names the `seq` it read",
     ),
     m(
         "own write not recognised",
@@ -347,7 +368,8 @@ MUTANTS: list[Mutant] = [
                 '                ConditionExpression="attribute_not_exists(jobId) OR attribute_exists(jobId)",'
             ),
         ),
-        by="tests/contract/test_run_history.py",
+        by="tests/contract/test_run_history.py::test_the_first_row_of_an_attempt_stays",
+        rule="1.1 put if absent, never changed",
     ),
     m(
         "expired row trusted",
@@ -386,6 +408,7 @@ MUTANTS: list[Mutant] = [
             "        fence=job.fence + 1,\n        wakes=0,",
             "        fence=job.fence,\n        wakes=0,",
         ),
+        rule="1.5 fence + 1",
     ),
     m(
         "end keeps attention",
@@ -438,6 +461,7 @@ MUTANTS: list[Mutant] = [
             "    if due_at <= now:\n        return None\n",
             "    if due_at <= now + CLOCK_SKEW:\n        return None\n",
         ),
+        rule="1.3 early by up to 2 s",
     ),
     m(
         "resume sends nothing",
@@ -533,6 +557,7 @@ MUTANTS: list[Mutant] = [
             "        if not slot:\n",
         ),
         by="tests/unit/test_found_by_simulation.py",
+        rule="1.5 forced retry",
     ),
     m(
         "recovered, nothing woken",
@@ -596,6 +621,7 @@ MUTANTS: list[Mutant] = [
         "window at planning only",
         "a retry that was held up starts after its window",
         ("domain/dispatch.py", "return run.attempt > 0 and not run.forced and", "return run.attempt < 0 and"),
+        rule="1.3 expire",
     ),
     m(
         "window at starting only",
@@ -626,6 +652,7 @@ MUTANTS: list[Mutant] = [
             "    if job.runs:\n        return _overlap",
             "    if not job.id:\n        return _overlap",
         ),
+        rule="1.3 no run active, or `allow` with room",
     ),
     m(
         "misfire skip runs",
@@ -641,6 +668,7 @@ MUTANTS: list[Mutant] = [
             "        return _begin(job, slot, definition, now=now",
         ),
         seed=20,
+        rule="1.3 under `run_once` of the latest slot that is too late",
     ),
     m(
         "manual run under skip",
@@ -729,6 +757,7 @@ MUTANTS: list[Mutant] = [
             "if False and not is_given_up(",
         ),
         by="tests/unit/test_places.py",
+        rule="4 `pe` another's and `pu` past",
     ),
     m(
         "any success closes",
@@ -739,6 +768,7 @@ MUTANTS: list[Mutant] = [
             "    if circuit.probe is None and health is not Health.UP:\n        return None\n",
         ),
         by="tests/unit/test_circuits_in_use.py",
+        rule="4 else `pe` is this attempt",
     ),
     m(
         "circuit from a cache",
@@ -769,6 +799,7 @@ MUTANTS: list[Mutant] = [
             "            self._probe = probe\n",
             "            self._probe = probe if not isinstance(probe, Circuit) else None\n",
         ),
+        rule="V12",
     ),
     m(
         "no report",
@@ -828,6 +859,7 @@ MUTANTS: list[Mutant] = [
         "a slot is taken over without writing the row of its holder, who may be about to start",
         ("usecases/holders.py", "return refuse_writes_under_way(engine, job) is not None", "return True"),
         by="tests/unit/test_places.py",
+        rule="5 Otherwise the row is written once more",
     ),
     m(
         "holder not read",
@@ -891,6 +923,7 @@ MUTANTS: list[Mutant] = [
         "a free slot is taken although others wait",
         ("usecases/concurrency.py", "if job_id != job.id and place < mine:", "if job_id != job.id and place < '':"),
         by="tests/unit/test_places.py",
+        rule="5 nobody in the index comes first",
     ),
     m(
         "a grant for who is paused",
@@ -1047,6 +1080,7 @@ MUTANTS: list[Mutant] = [
             "    return job, run\n",
         ),
         by="tests/unit/test_steps.py",
+        rule="1.3 expects `R` with the execution's fence and n",
     ),
     m(
         "names without fence",
@@ -1066,6 +1100,7 @@ MUTANTS: list[Mutant] = [
         "the state that calls the target does not look whether it was called",
         ("usecases/steps.py", "    if recorded is not None:\n        return recorded\n    if gate", "    if gate"),
         by="tests/unit/test_steps.py",
+        rule="1.3 no history yet",
     ),
     m(
         "calls beyond the lease",

@@ -14,6 +14,7 @@ GATE_MUTANTS: list[Mutant] = [
         "nothing is sent for the deadline of a gate",
         (APPROVAL, "    return row, (Due(slot, run.attempt + 1, deadline),)\n", "    return row, ()\n"),
         by=GATES,
+        rule="1.3 the job has a gate that the run has not passed: gate",
     ),
     m(
         "approved whatever it calls",
@@ -46,6 +47,7 @@ GATE_MUTANTS: list[Mutant] = [
             "    if run is None or run.due_at is None:\n",
         ),
         by=RACES,
+        rule="1.5 the run is at its gate, before the deadline",
     ),
     m(
         "decided after the deadline",
@@ -100,5 +102,6 @@ GATE_MUTANTS: list[Mutant] = [
         "a gate's time is over while a function whose clock is behind takes a decision",
         ("domain/dispatch.py", "due_at + CLOCK_SKEW if run.at_gate else due_at", "due_at"),
         by=GATES,
+        rule="1.3 a run at its gate, the deadline + 2 s past",
     ),
 ]

@@ -83,6 +83,7 @@ GRAPH_MUTANTS: list[Mutant] = [
             "look_at=now)) if before.paused else after",
         ),
         by=RULES,
+        rule="6 after which a child has no run any more",
     ),
     m(
         "no look at resume",
@@ -116,6 +117,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "each end begins its own walk along the dependents, and the last of many are never reached",
         ("domain/following.py", "ends=before.followed.ends + 1)", "ends=before.followed.ends + 1, cursor=None)"),
         by=WAITS,
+        rule="6 the walk goes on, whatever ends meanwhile",
     ),
     m(
         "walk of the latest end",
@@ -324,6 +326,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         ),
         by=GRAPHS,
         seed=2,
+        rule="6 who asks takes it first where it has one parent",
     ),
     m(
         "any absorbs nothing",
@@ -476,6 +479,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "a join takes the end of one branch while the other is to come again",
         ("usecases/ancestors.py", "    if len(parents) < 2 or not any(new):\n", "    if parents:\n"),
         by=WAITS,
+        rule="6 the join waits",
     ),
     m(
         "corrupt child in a storm",
@@ -554,6 +558,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "a change lets a job depend on one that depends on it",
         ("usecases/rewiring.py", "    _refuse_cycle(services, job, definition.name, added)\n", ""),
         by="tests/unit/test_api_dependencies.py",
+        rule="6 ancestors walked without meeting the child",
     ),
     m(
         "gate left open",

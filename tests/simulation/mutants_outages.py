@@ -20,6 +20,7 @@ OUTAGE_MUTANTS: list[Mutant] = [
             "    return replace(job, next_slot=None, last_slot=slot, catch_up_to=None)\n",
         ),
         seed=45,
+        rule="V16",
     ),
     m(
         "wakes count in an outage",
@@ -98,6 +99,7 @@ OUTAGE_MUTANTS: list[Mutant] = [
             "            run = replace(run, verdict_for=QUARANTINED)\n",
         ),
         by=QUARANTINE,
+        rule="1.4 One write gives each run that is due its verdict",
     ),
     m(
         "quarantine arms nothing",
@@ -137,6 +139,7 @@ OUTAGE_MUTANTS: list[Mutant] = [
         "a job that has lost its next slot is answered that it is not paused",
         ("domain/commands.py", "    if not job.paused and row is job:\n", "    if not job.paused:\n"),
         by=REGAINED,
+        rule="1.4 gets it again by resume",
     ),
     m(
         "a retry regains nothing",
@@ -169,6 +172,7 @@ OUTAGE_MUTANTS: list[Mutant] = [
         "a tick sends as many hints as it finds jobs",
         ("usecases/sweep.py", "            self.room -= hints\n", "            self.room -= 0 * hints\n"),
         by=FEEDING,
+        rule="1.4 until 1,000 wait in the run queues",
     ),
     m(
         "one shard after the other",

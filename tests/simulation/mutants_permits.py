@@ -20,6 +20,7 @@ PERMIT_MUTANTS: list[Mutant] = [
             "    for execution, key in ():\n",
         ),
         by=PROBES,
+        rule="4 no news",
     ),
     m(
         "probe unmarked",
@@ -80,6 +81,7 @@ PERMIT_MUTANTS: list[Mutant] = [
         "a run that leaves its wait keeps the permit that was granted to it",
         ("domain/permits.py", "else _granted(job, run)", "else ()"),
         by=GRANTS,
+        rule="5 let go",
     ),
     m(
         "grant not marked",
@@ -112,6 +114,7 @@ PERMIT_MUTANTS: list[Mutant] = [
         "a drain does not read the row again after it has put the permit",
         ("usecases/concurrency.py", "            if not still_granted(row, permit):\n", "            if False:\n"),
         by=GRANTS,
+        rule="5 the row is read again",
     ),
     m(
         "grant for ever",
@@ -165,6 +168,7 @@ PERMIT_MUTANTS: list[Mutant] = [
         "a cancelled job's call goes on without its permit",
         ("domain/commands.py", "        with_calls(row, job.runs),\n", "        row,\n"),
         by=CALLS,
+        rule="5 of an `R` with `sl`, by a caller",
     ),
     m(
         "cancelled executions let go",
@@ -191,6 +195,7 @@ PERMIT_MUTANTS: list[Mutant] = [
             "",
         ),
         by=CALLS,
+        rule="5 its owner finds it cancelled",
     ),
     m(
         "machine does not say",

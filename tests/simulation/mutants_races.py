@@ -25,6 +25,7 @@ RACE_MUTANTS: list[Mutant] = [
             "        return Verdict(hint.slot_id, too_late(job, hint.slot_id, now=now).job)\n",
         ),
         by=OUTSIDE,
+        rule="V17",
     ),
     m(
         "verdict under a lean leave",
@@ -47,6 +48,7 @@ RACE_MUTANTS: list[Mutant] = [
         "starts, ends and cancels are given up after five lost races, as a caller's change is",
         (WRITING, " and (tries or engine.clock.now() >= until):", ":"),
         by=LOST,
+        rule="1.2 Every other write pauses up to 20 ms and is tried for 8 s",
     ),
     m(
         "callers insist",
@@ -65,6 +67,7 @@ RACE_MUTANTS: list[Mutant] = [
         "a write that the platform refuses is not tried again",
         (WRITING, "    return insist(engine, save, until=until)\n", "    return save()\n"),
         by=LOST,
+        rule="1.2 repeat a call that the platform refuses for now",
     ),
     m(
         "outcome lost in a throttle",
@@ -176,6 +179,7 @@ RACE_MUTANTS: list[Mutant] = [
         "a change of the end or of maxRuns skips the slot whose hint is under way",
         ("domain/rescheduling.py", "None if resumes else _kept(job, definition, int(now))", "None"),
         by=CHANGES,
+        rule="1.5 the last slot up to now stays `nx`",
     ),
     m(
         "kept beyond its end",
@@ -206,6 +210,7 @@ RACE_MUTANTS: list[Mutant] = [
         "a run by hand takes the job's last scheduled time away",
         (DISPATCH, "    if _is_last(job, slot, definition) and not", "    if False and not"),
         by=BY_HAND,
+        rule="1.3 no slot comes after it, and the policy has room",
     ),
     m(
         "what waited was missed",
@@ -239,6 +244,7 @@ RACE_MUTANTS: list[Mutant] = [
         "a worker is given a retry beside the run by hand",
         ("domain/claims.py", " or must_step_back(job, key.slot_id):", ":"),
         by=BY_HAND,
+        rule="1.3 step back",
     ),
     m(
         "queued behind a pause",

@@ -28,6 +28,7 @@ WORK_MUTANTS: list[Mutant] = [
             "run.worker_id is not None and",
         ),
         by=API,
+        rule="1.6 report",
     ),
     m(
         "any token",
@@ -60,6 +61,7 @@ WORK_MUTANTS: list[Mutant] = [
             "    lease",
         ),
         by=STORIES,
+        rule="1.6 heartbeat",
     ),
     m(
         "lease shortened",
@@ -114,6 +116,7 @@ WORK_MUTANTS: list[Mutant] = [
             "[]",
         ),
         by=RACES,
+        rule="1.6 the same poll id: only those",
     ),
     m(
         "claims too much",
@@ -136,6 +139,7 @@ WORK_MUTANTS: list[Mutant] = [
             "",
         ),
         by=RACES,
+        rule="1.6 the same report again",
     ),
     m(
         "accepted is done",
@@ -221,6 +225,7 @@ WORK_MUTANTS: list[Mutant] = [
         "a callback's start holds for as long as its report may take",
         ("domain/dispatch.py", "instant + call_seconds(definition) +", "instant + definition.timeout_seconds +"),
         by=STORIES,
+        rule="7 start + time of the call + 15 s",
     ),
     m(
         "acceptance unwritten",
@@ -312,6 +317,7 @@ WORK_MUTANTS: list[Mutant] = [
             "run.deadline_at is not None and run.deadline_at <= now",
         ),
         by=STORIES,
+        rule="7 A report in time is taken.",
     ),
     m(
         "timed out in the grace",
@@ -324,6 +330,7 @@ WORK_MUTANTS: list[Mutant] = [
         "an attempt is timed out while a function whose clock is behind takes its report",
         ("domain/lease.py", "run.deadline_at + REPORT_GRACE + CLOCK_SKEW", "run.deadline_at + REPORT_GRACE"),
         by=STORIES,
+        rule="7 Clocks of two functions differ by 2 s at most",
     ),
     m(
         "free at the end of the lease",
@@ -374,7 +381,8 @@ WORK_MUTANTS: list[Mutant] = [
             "        if not is_free(run, engine.clock.now()):\n            return False\n",
             "        return is_free(run, engine.clock.now())\n",
         ),
-        by=HOLDS,
+        by="tests/unit/test_who_holds.py::test_a_heartbeat_that_was_slow_does_not_revive_what_lost_its_permit",
+        rule="7 A lease that is over stays over.",
     ),
     m(
         "sweep leaves heartbeats",
@@ -384,7 +392,8 @@ WORK_MUTANTS: list[Mutant] = [
             "        if run.deadline_at is not None:\n            unmoved",
             "        if False:\n            unmoved",
         ),
-        by=HOLDS,
+        by="tests/unit/test_who_holds.py::test_a_heartbeat_that_was_slow_does_not_revive_what_the_sweep_is_about_to_end",
+        rule="1.4 and with `dl` the row once more",
     ),
     m(
         "sweep by the lease alone",

@@ -1,6 +1,6 @@
 """The simulation and the tests can fail: each way of breaking the code is noticed.
 
-CI plays the mutants that stand for a rule of docs/protocol.md, a nightly run plays all others.
+CI plays the mutants that break a rule of docs/protocol.md. `make nightly` plays the others.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def test_each_rule_that_ci_breaks_is_in_the_protocol() -> None:
     """A place, such as 1.3, and words of it, or the number of a form that was not right, such as V4."""
     protocol = (ROOT / "docs/protocol.md").read_text("utf-8").replace("**", "")
     _, *parts = PLACES.split(protocol)
-    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    sections = {place: " ".join(text.split()) for place, text in zip(parts[::2], parts[1::2], strict=True)}
     rules = [mutant.rule for mutant in MUTANTS if mutant.rule]
     assert len(set(rules)) == len(rules)
     assert 50 <= len(rules) <= 70
