@@ -319,26 +319,38 @@ def test_sweep_killed_in_the_middle_of_a_tick(cut_sweep: CutSweep, scheduler: Cl
 
 
 def test_a_callback_whose_call_was_killed_is_repeated_soon(
-    killed_executors: KilledExecutors, scheduler: Client, api: Api, endpoint: Endpoint
+    killed_executors: KilledExecutors, scheduler: Client, aws: Aws, stack: Stack, api: Api, endpoint: Endpoint
 ) -> None:
-    """Its timeout is two hours, but its lease is that of its call: neither it nor its key waits for longer."""
+    """Its timeout is two hours, but its lease is that of its call: neither it nor its key waits for longer.
+
+    The lost attempt's permit goes to the run that waits for it or to the repeat: reports are sent in the order of the
+    calls.
+    """
     killed = killed_executors
+    lost_from = killed.killed + CALL + LEASE - GRACE
     latest = killed.killed + CALL + LEASE + REPAIRED
+    left = {killed.callback: 2, killed.waiting: 1}
 
-    def report(job_id: str, attempt: int) -> None:
-        hint = f"attempt {attempt} is called"
-        until(
-            lambda: len(endpoint.calls(job_id)) >= attempt, seconds=max(1.0, latest - time.time()), every=1, hint=hint
-        )
-        headers = endpoint.calls(job_id)[attempt - 1].headers
-        path = f"/v1/executions/{headers['gnomon-run-id']}-{attempt:04d}/complete"
-        assert api.post(path, {"token": headers["gnomon-callback-token"]}).status_code == 200
+    def report_what_is_called() -> bool:
+        for job_id, attempt in list(left.items()):
+            calls = endpoint.calls(job_id)
+            if len(calls) >= attempt:
+                headers = calls[attempt - 1].headers
+                path = f"/v1/executions/{headers['gnomon-run-id']}-{attempt:04d}/complete"
+                assert api.post(path, {"token": headers["gnomon-callback-token"]}).status_code == 200
+                del left[job_id]
+        return not left
 
-    report(killed.callback, 2)
-    report(killed.waiting, 1)
+    def swept() -> bool:
+        """The sweep's own minute may be most of one away: it is asked to come as soon as there is something to do."""
+        if time.time() > lost_from and len(left) == 2:
+            aws.functions.invoke(FunctionName=stack.outputs["SweepFunction"], Payload=b"{}")
+        return report_what_is_called()
+
+    until(swept, seconds=max(1.0, latest - time.time()), every=1, hint=f"these attempts are called: {left}")
     histories = _all_completed(scheduler, [killed.callback, killed.waiting], latest)
     lost, done = histories[killed.callback]
     assert (lost["error"]["code"], done["status"]) == ("WORKER_LOST", "COMPLETED")
-    assert killed.killed + CALL + LEASE - GRACE <= instant(lost["completedAt"]) <= latest
+    assert lost_from <= instant(lost["completedAt"]) <= latest
     assert [each["status"] for each in histories[killed.waiting]] == ["COMPLETED"]
     assert instant(histories[killed.waiting][0]["startedAt"]) <= latest
