@@ -6,10 +6,8 @@ import functools
 import json
 import os
 import random
-import secrets
 import sys
 import threading
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +21,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 
 from functions import telemetry
 from functions.domain.definition import Priority
+from tests.seeded import ids_of
 from tests.tables import create_tables
 
 if TYPE_CHECKING:
@@ -50,13 +49,13 @@ def _no_aws_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 
 
 @pytest.fixture(autouse=True)
-def _ids_follow_the_seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _ids_follow_the_seed(request: pytest.FixtureRequest) -> Iterator[None]:
     """`--randomly-seed=<the printed seed>` repeats a run: its order, and every id that tests and product draw."""
     if request.node.get_closest_marker("e2e"):
+        yield
         return
-    drawn = random.Random(random.getrandbits(64))
-    monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=drawn.getrandbits(128), version=4))
-    monkeypatch.setattr(secrets, "token_bytes", lambda count=32: drawn.randbytes(count))
+    with ids_of(random.getrandbits(64)):
+        yield
 
 
 class CurrentOutput:

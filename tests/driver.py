@@ -74,6 +74,7 @@ class Driver:
             "types": self.world.types,
             "new_write_id": lambda: f"w{next(marks)}",
             "ended": self.ended.append,
+            "parallel": 1,
         }
         machine = self.world.machine
         circuits = circuits or self.world.circuits

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
 from tests.e2e.mutants import begin_anew
-from tests.e2e.stack import job_body, problem, unique
+from tests.e2e.stack import instant, job_body, problem, unique, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gnomon.client import Client
     from tests.e2e.stack import Api, Aws, Stack
+    from tests.e2e.target import Endpoint
 
 pytestmark = pytest.mark.e2e
+
+LATE = 5
+"""Seconds after its slot within which a run of a job that many change at once has started, and has ended."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -81,3 +86,82 @@ def test_fifty_posts_with_one_key_make_one_job(stack: Stack, scheduler: Client) 
     assert sum("Idempotency-Replayed" not in answer.headers for answer in answers) == 1
     assert [job["id"] for job in scheduler.list_jobs(tag=tag)] == [job_id]
     scheduler.delete_job(job_id)
+
+
+def _all_at_once(stack: Stack, job_id: str, bodies: list[dict[str, Any]], *, clients: int) -> list[httpx.Response]:
+    """PUT the bodies, from so many clients. Warm: the emulator starts a process for each request at once."""
+    headers = {"Authorization": f"Bearer {stack.tokens['scheduler']}"}
+    limits = httpx.Limits(max_connections=clients)
+    with (
+        httpx.Client(base_url=stack.api_url, headers=headers, timeout=60, trust_env=False, limits=limits) as http,
+        ThreadPoolExecutor(clients) as threads,
+    ):
+        for count in (clients // 2, clients):
+            list(threads.map(lambda _: http.get("/health"), range(count)))
+        return list(threads.map(lambda body: http.put(f"/v1/jobs/{job_id}", json=body), bodies))
+
+
+def _must_have_run_each_second(scheduler: Client, endpoint: Endpoint, job_id: str, first: float, last: float) -> None:
+    """Each slot from `first` to `last`: soon, once, and to its end."""
+    slots = range(int(first), int(last) + 1)
+
+    def ended() -> dict[float, Any]:
+        entries = [one for one in scheduler.history(job_id) if one["status"] != "RUNNING"]
+        return {instant(one["scheduledFor"]): one for one in entries}
+
+    until(lambda: max(ended(), default=0) > last, seconds=2 * LATE, every=0.5, hint="the last slots have ended")
+    history = ended()
+    assert {slot: history[slot]["status"] for slot in slots if slot in history} == dict.fromkeys(slots, "COMPLETED")
+    late = {slot: instant(history[slot]["startedAt"]) - slot for slot in slots}
+    took = {slot: instant(history[slot]["completedAt"]) - instant(history[slot]["startedAt"]) for slot in slots}
+    print(f"{len(slots)} slots: at most {max(late.values()):.3f} s late, {max(took.values()):.3f} s from start to end")
+    assert max(late.values()) <= LATE
+    assert max(took.values()) <= LATE
+    called = [instant(call.headers["gnomon-scheduled-for"]) for call in endpoint.calls(job_id)]
+    assert sorted(slot for slot in called if first <= slot <= last) == list(slots)
+
+
+def _equal(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [body] * 100
+
+
+def _different(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**body, "tags": [f"n{number}"]} for number in range(100)]
+
+
+def _deployed(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**body, "tags": ["deployed"]}] * 48
+
+
+BURSTS = [
+    pytest.param(_equal, 16, {200}, 0, id="100 equal PUTs"),
+    pytest.param(_deployed, 48, {200}, 1, id="48 clients that PUT the same new definition"),
+    # A caller's change gives way after five lost races.
+    pytest.param(_different, 16, {200, 503}, 100, id="100 PUTs that all change something"),
+]
+
+
+@pytest.mark.parametrize(("bodies", "clients", "statuses", "changes"), BURSTS)
+def test_a_job_of_every_second_runs_each_time_while_many_change_it(
+    stack: Stack,
+    scheduler: Client,
+    endpoint: Endpoint,
+    create: Callable[..., dict[str, Any]],
+    bodies: Callable[[dict[str, Any]], list[dict[str, Any]]],
+    clients: int,
+    statuses: set[int],
+    changes: int,
+) -> None:
+    body = job_body(schedule={"type": "interval", "everySeconds": 1}, target=endpoint.target())
+    job = create(**body)
+    until(lambda: endpoint.calls(job["id"]), seconds=10, hint="it runs")
+    began = time.time()
+    answers = _all_at_once(stack, job["id"], bodies(body), clients=clients)
+    over = time.time()
+    print(f"{len(answers)} PUTs and their warming in {over - began:.1f} s")
+    assert {answer.status_code for answer in answers} <= statuses
+    applied = [answer.json()["revision"] for answer in answers if answer.status_code == 200]
+    assert applied
+    assert max(applied) - job["revision"] <= changes
+    assert scheduler.get_job(job["id"])["revision"] == max(applied)
+    _must_have_run_each_second(scheduler, endpoint, job["id"], began, over + 3)
