@@ -6,6 +6,7 @@ from tests.simulation.mutant import Mutant, m
 
 GATES = "tests/unit/test_approvals.py"
 RACES = "tests/unit/test_approval_races.py"
+STORIES = "tests/simulation/test_work.py"
 APPROVAL = "domain/approval.py"
 
 GATE_MUTANTS: list[Mutant] = [
@@ -103,5 +104,25 @@ GATE_MUTANTS: list[Mutant] = [
         ("domain/dispatch.py", "due_at + CLOCK_SKEW if run.at_gate else due_at", "due_at"),
         by=GATES,
         rule="1.3 a run at its gate, the deadline + 2 s past",
+    ),
+    m(
+        "forced past another payload",
+        "a forced retry calls what nobody approved, after a run that was approved",
+        (
+            APPROVAL,
+            "given.subject in (None, subject_of(definition)) else",
+            "run.forced or given.subject in (None, subject_of(definition)) else",
+        ),
+        by=STORIES,
+    ),
+    m(
+        "asked about again",
+        "a forced retry of an approved run waits for a second approval",
+        (
+            APPROVAL,
+            "    if given is None:\n        return policy if run.attempt",
+            "    if given is None or (run.forced and run.attempt > 0):\n        return policy if run.attempt",
+        ),
+        by=STORIES,
     ),
 ]

@@ -401,4 +401,20 @@ WORK_MUTANTS: list[Mutant] = [
         ("usecases/sweep.py", "if is_overdue(run, engine.clock.now()):", "if False:"),
         by=API,
     ),
+    m(
+        "claims without permits",
+        "a claim takes no permit of its job's key",
+        ("usecases/claim_limits.py", "        for limit in limits_of(row):\n", "        for limit in ():\n"),
+        by=STORIES,
+    ),
+    m(
+        "claims beyond their own limit",
+        "a claim takes any permit of its key, also above its job's limit",
+        (
+            "usecases/claim_limits.py",
+            "concurrency.take(self._engine, limit, row,",
+            "concurrency.take(self._engine, limit._replace(most=2), row,",
+        ),
+        by=STORIES,
+    ),
 ]

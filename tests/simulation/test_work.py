@@ -23,5 +23,12 @@ def test_no_story_of_workers_breaks_a_promise(part: int) -> None:
 def test_the_stories_of_workers_are_eventful() -> None:
     happened = "\n".join(line for seed in range(60) for line in tell(seed, traced=True)[1])
     events = ("TIMED_OUT", "RETRIES_EXHAUSTED", "RETRY_WINDOW_OVER", "CANCELLED:", "LOST:", "COMPLETED:", "is dead")
-    for event in (*events, "dies after jobs.save", "answer lost of workers.save", "stalls at"):
+    gates = (
+        "comes to its gate again",
+        "to its gate again forced",
+        "was approved",
+        "is approved by timeout",
+        "is rejected",
+    )
+    for event in (*events, *gates, "dies after jobs.save", "answer lost of workers.save", "stalls at"):
         assert event in happened, f"no {event}"

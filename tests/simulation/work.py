@@ -6,6 +6,7 @@ that accepted report early, late, twice, with tokens of other attempts, or never
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from functions.domain.errors import ConflictError, GnomonError
 from functions.domain.ids import execution_id
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.progress import Progress
-from functions.usecases.actions import cancel_execution, cancel_job, execute_job, pause_job, resume_job
+from functions.usecases.actions import cancel_execution, cancel_job, execute_job, pause_job, resume_job, retry_job
 from functions.usecases.executor import Executor
 from functions.usecases.jobs import JobDraft, change_job, create_job
 from functions.usecases.reports import end_execution, report_progress
@@ -27,6 +28,7 @@ from tests.simulation.actors import Actor, Nature
 from tests.simulation.hands import BAD, GOOD, Hand, Hands
 from tests.simulation.life import Violation
 from tests.simulation.ports import SimTargets
+from tests.simulation.work_gates import gated
 from tests.simulation.work_judge import WorkJudge
 from tests.simulation.world import World
 
@@ -82,7 +84,7 @@ class WorkStory:
             seed, now=float(BASE), nature=nature, weather=(), calm_at=BASE + LENGTH, judge=self.judge, only=only
         )
         self.world.story = self
-        self.judge.world = self.world
+        self.judge.world, self.judge.story = self.world, self
         self.trace: list[str] = []
         if traced:
             self.world.trace = self.trace.append
@@ -93,8 +95,14 @@ class WorkStory:
 
     def tell(self) -> Violation | None:
         choose, at = self.choose, self.world.scheduler.at
+        mixes = random.Random(f"{self.world.seed}/work's mixes")
+        all_keyed, all_gated = mixes.random() < 0.2, mixes.random() < 0.25
         for number in range(choose.choice([1, 2, 3])):
             document = self._document()
+            if all_keyed:
+                document |= {"concurrencyKey": "k", "maxConcurrency": mixes.choice([1, 1, 2])}
+            if all_gated or mixes.random() < 0.1:
+                document = gated(document, mixes.choice([30, 120, 600]), mixes.choice(["approve", "reject"]))
             at(BASE + 1 + number, lambda document=document: self._create(document))
         for number in range(choose.choice([1, 2, 4])):
             queues = choose.choice([("q0",), ("q0", "q1"), ("q1",)])
@@ -106,6 +114,12 @@ class WorkStory:
             kind = choose.choice(["pause", "resume", "cancel execution", "execute", "move", "cancel"])
             pick = choose.random()
             at(BASE + choose.uniform(5, LENGTH), lambda kind=kind, pick=pick: self._act(kind, pick))
+        for _ in range(mixes.choice([0, 3, 8, 20]) if all_gated else mixes.choice([0, 0, 4])):
+            kind = mixes.choice(["retry", "retry", "change", "change", "move", "pause", "resume"])
+            pick, when = mixes.random(), BASE + mixes.uniform(5, LENGTH)
+            at(when, lambda kind=kind, pick=pick: self._act(kind, pick))
+            if kind in ("change", "move"):
+                at(when + mixes.choice([0.01, 2]), lambda pick=pick: self._act("retry", pick))
         at(BASE + LENGTH + 1, lambda: [self._act("resume", n / len(self.jobs)) for n in range(len(self.jobs))])
         at(BASE + choose.uniform(0, 60), self.world.tick)
         try:
@@ -168,6 +182,16 @@ class WorkStory:
         def act(services: Services, _: Actor) -> Any:
             if kind == "move":
                 return change_job(services, ADMIN, job_id, change=self._moved)
+            if kind == "change":
+                payload = json.dumps(f"{pick:.3f}")
+                return change_job(
+                    services,
+                    ADMIN,
+                    job_id,
+                    change=lambda row: JobDraft(document=dict(row.defined.document), payload=payload),
+                )
+            if kind == "retry":
+                return retry_job(services, ADMIN, job_id, delay_seconds=0 if pick < 0.7 else 20)
             if kind == "cancel execution":
                 for slot, run in self.world.jobs.rows[job_id].runs.items():
                     return cancel_execution(services, ADMIN, execution_id(job_id, slot, run.current_attempt))

@@ -11,6 +11,7 @@ from functions.domain.ids import execution_id
 from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import ActiveRun, RunState
+from tests.simulation.work_gates import Gates
 from tests.simulation.work_holds import GRACE, LEASE, MARGIN, SKEW, Attempt, Holds, is_for_lateness, must
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ def _running(run: ActiveRun | None) -> int | None:
     return run.attempt if run is not None and run.state is RunState.RUNNING else None
 
 
-class WorkJudge(Holds):
+class WorkJudge(Holds, Gates):
     world: World
 
     def __init__(self) -> None:
-        super().__init__()
+        Holds.__init__(self)
+        Gates.__init__(self)
         self.rows: dict[str, Job] = {}
         self.history: dict[str, Execution] = {}
         self.reports: dict[str, list[tuple[Holder, TargetAnswer]]] = {}
@@ -48,6 +50,7 @@ class WorkJudge(Holds):
             self._run(row, slot, old.get(slot), row.runs.get(slot), actor)
 
     def _run(self, row: Job, slot: str, old: ActiveRun | None, new: ActiveRun | None, actor: Actor) -> None:
+        self.gate(row, slot, old, new)
         begins = new is not None and new.state is RunState.RUNNING and _running(old) != new.attempt
         if new is not None and begins:
             self._started(row, slot, old, new, actor)
@@ -79,8 +82,17 @@ class WorkJudge(Holds):
         if deadline is not None:
             must(started <= deadline - timeout <= started + 1, "the deadline is the start + timeout", (key, deadline))
             must(lease <= deadline + MARGIN, "no lease outlives the deadline by more than 15 s", (key, lease, deadline))
+        self._has_permit(row, new)
         self.started(key, new, timeout)
         self.attempts[key] = Attempt(new, versions=[(self.now, new)])
+
+    @staticmethod
+    def _has_permit(row: Job, new: ActiveRun) -> None:
+        """What starts under a key has a permit of it, whoever starts it, and one that counts under its own limit."""
+        document = row.defined.document
+        if "concurrencyKey" in document:
+            permits = [f"key:{row.owner}|{document['concurrencyKey']}#{n}" for n in range(document["maxConcurrency"])]
+            must(set(permits) & set(new.holds), "a start under a key holds a permit of it", (row.id, new))
 
     # --- history ---
 
@@ -90,6 +102,7 @@ class WorkJudge(Holds):
         if key in self.history:
             return
         self.history[key] = execution
+        self.gate_ended(execution)
         self._in_time(key)
         attempt = self.attempts.get(key)
         if attempt is None:
