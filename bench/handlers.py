@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from functions.settings import RetryDefaults
+from functions.settings import RetryDefaults, TargetRules
 
 ROOT = Path(__file__).parents[1]
 
@@ -59,7 +59,7 @@ def settings_environment() -> dict[str, str]:
         "DEAD_LETTER_QUEUE_URL": queue["url"],
         "UNREADABLE_QUEUE_URL": queue["url"],
         "EVENT_BUS": "events",
-        "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": []}),
+        "TARGET_RULES": json.dumps(dataclasses.asdict(TargetRules())),
         "MACHINE_TEAMS": "[]",
         "CALLER_LIMITS": json.dumps(
             {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}

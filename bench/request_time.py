@@ -6,6 +6,7 @@ asked of them, and is taken off: in production they are other processes on the n
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from bench.bare_app import Answers, by_hand, by_powertools
 from bench.measuring import Spread, cpu_seconds, interleaved, pinned, ratios
 from functions.api.app import create_app
 from functions.domain.job import Job
+from functions.domain.target_access import TargetPolicy
 from functions.settings import TargetRules
 from functions.usecases.services import Services
 from tests.api_client import sample_event
@@ -25,7 +27,7 @@ TIMES = 40
 """Requests a measurement."""
 JOBS_OF_A_LIST = 20
 UNLIMITED = 10**9
-RULES = TargetRules(name_prefixes=("gnomon-",), unguarded_origins=())
+RULES = TargetPolicy(stage="bench", account="123456789012", region="eu-central-1", **dataclasses.asdict(TargetRules()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

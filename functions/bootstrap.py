@@ -36,6 +36,7 @@ from functions.usecases.services import Attempts, Engine, Executor
 if TYPE_CHECKING:
     from functions.api.serving import Handler
     from functions.domain.execution import Execution
+    from functions.domain.target_access import TargetPolicy
     from functions.ports import (
         Circuits,
         Clock,
@@ -185,17 +186,35 @@ def api() -> Handler:
         graphs=DynamoDbGraphs(dynamodb, settings.coordination_table),
         workflows=DynamoDbWorkflows(dynamodb, settings.coordination_table),
     )
+    rules = _target_policy(settings)
     return create_app(
         services,
         limits=_limits(settings),
-        rules=settings.target_rules,
-        check_address=AddressGuard(settings.target_rules).check,
+        rules=rules,
+        check_address=AddressGuard(rules).check,
         handlers=bundled_handlers,
         is_transient=is_transient,
         machine_teams=dict(settings.machine_teams),
         stage=settings.stage,
         version=settings.version,
         address=settings.api_address,
+    )
+
+
+def _target_policy(settings: ApiSettings | StepsSettings) -> TargetPolicy:
+    """The rules of the stage, in the account and the region of its own queues."""
+    from functions.domain.target_access import TargetPolicy
+
+    *_, region, account, _ = settings.run_queues.high.arn.split(":")
+    rules = settings.target_rules
+    return TargetPolicy(
+        stage=settings.stage,
+        account=account,
+        region=region,
+        unguarded_origins=rules.unguarded_origins,
+        ports=rules.ports,
+        shared_targets=rules.shared_targets,
+        handler_owners=rules.handler_owners,
     )
 
 
@@ -243,10 +262,11 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     from functions.adapters.throttling import is_transient
 
     ports = _ports(settings, retention_days=settings.retention_days)
-    clock = ports["clock"]
+    clock, rules = ports["clock"], _target_policy(settings)
     targets = TargetRouter(
+        rules=rules,
         http=HttpTarget(
-            guard=AddressGuard(settings.target_rules),
+            guard=AddressGuard(rules),
             secrets=SecretValues(_client("secretsmanager"), clock=clock),
             webhook_secret_arn=settings.webhook_secret_arn,
             clock=clock,

@@ -73,10 +73,15 @@ class RetryDefaults:
 class TargetRules:
     """What jobs of this stage may name as targets."""
 
-    name_prefixes: tuple[str, ...]
-    """Lambda functions, SQS queues and secrets whose name begins with one of these."""
-    unguarded_origins: tuple[str, ...]
+    unguarded_origins: tuple[str, ...] = ()
     """Exact origins, `http://127.0.0.1:*` with any port, that skip the address guard; empty outside local stages."""
+    ports: tuple[int, ...] = (443, 8443)
+    """Ports that `http` targets may have, but for unguarded origins."""
+    shared_targets: tuple[str, ...] = ()
+    """What jobs of every owner may name, beside their owner's own: `lambda:<name>`, `sqs:<name>`, `secret:<name>`."""
+    handler_owners: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Who may run a handler, `("billing.*", ("team-billing",))`: its name, or with `*` the beginning of names, and
+    owners. The longest entry decides; `*` among its owners is every owner, as where no entry names the handler."""
 
 
 class _Settings:

@@ -61,6 +61,8 @@ _CALL_TARGETS = (
     Grant("ReadWebhookSecret", ("secretsmanager:GetSecretValue",), ("secret:webhook",)),
     Grant("ReadSecrets", ("secretsmanager:GetSecretValue",), ("allowed:secrets",)),
     Grant("UseSecretKey", ("kms:Decrypt",), ("key",), through="secretsmanager"),
+    Grant("UseKeysOfSecrets", ("kms:Decrypt",), ("customer_keys",), through="secretsmanager"),
+    Grant("UseKeysOfQueues", ("kms:Decrypt", "kms:GenerateDataKey"), ("customer_keys",), through="sqs"),
 )
 _PASS_ROLE = Grant("PassHintRole", ("iam:PassRole",), ("role:hints",), passed_to="scheduler.amazonaws.com")
 
@@ -191,15 +193,15 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
 def statements(
     grants: Sequence[Grant], *, resources: Mapping[str, Sequence[str]], stack: Stack
 ) -> list[iam.PolicyStatement]:
-    """One statement a grant, named by it; raises KeyError for a resource that the stack does not know."""
+    """One statement a grant, named by it, and none for a grant whose resources the stage has none of; raises KeyError
+    for a resource that the stack does not know."""
+    found = ((grant, [arn for name in grant.resources for arn in resources[name]]) for grant in grants)
     return [
         iam.PolicyStatement(
-            sid=grant.name,
-            actions=list(grant.actions),
-            resources=[arn for name in grant.resources for arn in resources[name]],
-            conditions=_conditions(grant, stack),
+            sid=grant.name, actions=list(grant.actions), resources=arns, conditions=_conditions(grant, stack)
         )
-        for grant in grants
+        for grant, arns in found
+        if arns
     ]
 
 

@@ -18,7 +18,9 @@ class HintSchedules(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, stage: Stage, run_queues: Sequence[sqs.IQueue]) -> None:
         super().__init__(scope, construct_id)
         self.group_name = self._own_group() if stage.own_schedule_group else "default"
-        self.role = _scheduler_role(self, "Role", description="EventBridge Scheduler sends hints to the run queues")
+        self.role = _scheduler_role(
+            self, "Role", group=self.group_name, description="EventBridge Scheduler sends hints to the run queues"
+        )
         self.role.add_to_policy(
             iam.PolicyStatement(
                 sid="SendHints", actions=["sqs:SendMessage"], resources=[queue.queue_arn for queue in run_queues]
@@ -46,7 +48,7 @@ class MinuteSweep(Construct):
         self, scope: Construct, construct_id: str, *, function: lambda_.IFunction, dead_letters: sqs.IQueue
     ) -> None:
         super().__init__(scope, construct_id)
-        self.role = _scheduler_role(self, "Role", description="EventBridge Scheduler calls the sweep")
+        self.role = _scheduler_role(self, "Role", group="default", description="EventBridge Scheduler calls the sweep")
         self.role.add_to_policy(
             iam.PolicyStatement(sid="InvokeSweep", actions=["lambda:InvokeFunction"], resources=[function.function_arn])
         )
@@ -74,13 +76,22 @@ class MinuteSweep(Construct):
         schedule.node.add_dependency(self.role)
 
 
-def _scheduler_role(scope: Construct, construct_id: str, *, description: str) -> iam.Role:
+def _scheduler_role(scope: Construct, construct_id: str, *, group: str, description: str) -> iam.Role:
+    """A role that Scheduler takes for schedules of this group and of no other."""
+    stack = Stack.of(scope)
     return iam.Role(
         scope,
         construct_id,
         description=description,
         assumed_by=iam.ServicePrincipal(
             "scheduler.amazonaws.com",
-            conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}},
+            conditions={
+                "StringEquals": {
+                    "aws:SourceAccount": stack.account,
+                    "aws:SourceArn": stack.format_arn(
+                        service="scheduler", resource="schedule-group", resource_name=group
+                    ),
+                }
+            },
         ),
     )

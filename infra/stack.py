@@ -1,6 +1,7 @@
 """One stack a stage. It composes the constructs of this package and decides nothing itself."""
 
 import dataclasses
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -130,7 +131,7 @@ class GnomonStack(Stack):
             "dead_letter_queue_url": self.queues.dead_letters.queue_url,
             "event_bus": self.events.bus.event_bus_name,
             "unreadable_queue_url": self.queues.unreadable.queue_url,
-            "target_rules": {name: list(value) for name, value in dataclasses.asdict(stage.target_rules).items()},
+            "target_rules": json.loads(json.dumps(dataclasses.asdict(stage.target_rules))),  # lists for its tuples
             "caller_limits": dataclasses.asdict(stage.caller_limits),
             "machine_teams": [[client, team] for client, team in self.identity.machine_teams.items()],
         }
@@ -143,8 +144,8 @@ class GnomonStack(Stack):
             acknowledge_wildcards(
                 each.role,
                 *(arn for arns in self._allowed(stage).values() for arn in arns),
-                reason="Targets and secrets that jobs may name are those whose name begins with a prefix of the "
-                "stage's target_rules, and no others.",
+                reason="Targets and secrets that jobs may name are those whose name begins with gnomon-<stage>-, and "
+                "no others.",
             )
         acknowledge_wildcards(
             self.functions.api.role,
@@ -174,6 +175,7 @@ class GnomonStack(Stack):
             "stream:coordination": [self._stream(storage.coordination)],
             "stream:executions": [self._stream(storage.executions)],
             "key": [storage.key.key_arn],
+            "customer_keys": list(stage.customer_keys),
             "secret:webhook": [storage.webhook_secret_arn],
             **{f"queue:{name}": [queue.queue_arn] for name, queue in queues.run_queues.items()},
             "queue:dead_letters": [queues.dead_letters.queue_arn],
@@ -190,25 +192,17 @@ class GnomonStack(Stack):
 
     def _allowed(self, stage: Stage) -> dict[str, list[str]]:
         """ARNs of the functions, queues and secrets that jobs of this stage may name."""
-        names = [f"{prefix}*" for prefix in stage.target_rules.name_prefixes]
+        name = f"{stage.name_prefix}*"
 
-        def arns(service: str, resource: str | None) -> list[str]:
-            if resource is None:
-                return [
-                    self.format_arn(service=service, resource=name, arn_format=ArnFormat.NO_RESOURCE_NAME)
-                    for name in names
-                ]
-            return [
-                self.format_arn(
-                    service=service, resource=resource, resource_name=name, arn_format=ArnFormat.COLON_RESOURCE_NAME
-                )
-                for name in names
-            ]
+        def arn(service: str, resource: str) -> str:
+            return self.format_arn(
+                service=service, resource=resource, resource_name=name, arn_format=ArnFormat.COLON_RESOURCE_NAME
+            )
 
         return {
-            "allowed:functions": arns("lambda", "function"),
-            "allowed:queues": arns("sqs", None),
-            "allowed:secrets": arns("secretsmanager", "secret"),
+            "allowed:functions": [arn("lambda", "function")],
+            "allowed:queues": [self.format_arn(service="sqs", resource=name, arn_format=ArnFormat.NO_RESOURCE_NAME)],
+            "allowed:secrets": [arn("secretsmanager", "secret")],
         }
 
     def _outputs(self) -> dict[str, str]:

@@ -4,6 +4,7 @@ Plain values only, so that `infra.bundle` reads them without starting the CDK; n
 enumeration members.
 """
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -48,9 +49,19 @@ class MachineClient:
     """Owner of what it creates, with `team-` before it, as for people; None: the client itself is the owner."""
 
 
+_STAGE_NAME = re.compile(r"[a-z][a-z0-9]{0,15}")
+_SHARED_TARGET = re.compile(r"(?:lambda|sqs|secret):(?P<name>[A-Za-z0-9/_+=.@-]+)")
+_HANDLER_ENTRY = re.compile(r"[A-Za-z0-9_.-]{1,64}|[A-Za-z0-9_.-]{0,64}\*")
+_KMS_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
+    """Raises ValueError for values that would widen what jobs may reach, or that AWS refuses."""
+
     name: str
+    """Lower-case letters and digits, 16 at most. Names of what jobs may use begin with `gnomon-<name>-`: a hyphen in it
+    would make names of one stage begin like those of another."""
     removal_policy: Literal["DESTROY", "RETAIN"]
     """What becomes of tables, keys, users and logs when the stack is deleted."""
     deletion_protection: bool
@@ -75,7 +86,10 @@ class Stage:
     """Where the gateway serves the API: `{domain}` the name it is called by, a custom domain too, `{host}` the header,
     `{api}` and `{stage}` its ids. The emulator serves all APIs below paths of its one host."""
     caller_limits: CallerLimits
-    target_rules: TargetRules
+    target_rules: TargetRules = field(default_factory=TargetRules)
+    customer_keys: tuple[str, ...] = ()
+    """ARNs of your own KMS keys that encrypt secrets and queues which jobs name. Their key policies must let the
+    executor's and the steps' role use them."""
     retry_defaults: RetryDefaults = field(default_factory=RetryDefaults)
     """For jobs that say nothing of retries, and whose type says nothing either."""
     run_concurrency: RunConcurrency
@@ -94,13 +108,39 @@ class Stage:
     tracing: Literal["ACTIVE", "PASS_THROUGH"] = "ACTIVE"
     tags: tuple[tuple[str, str], ...] = field(default=(("application", "gnomon"),))
 
+    def __post_init__(self) -> None:
+        rules = self.target_rules
+        _check("name", self.name, bool(_STAGE_NAME.fullmatch(self.name)), "1 to 16 lower-case letters and digits")
+        for entry in rules.shared_targets:
+            match = _SHARED_TARGET.fullmatch(entry)
+            is_of_stage = match is not None and match["name"].startswith(self.name_prefix)
+            form = f"lambda:, sqs: or secret: before a name that begins with {self.name_prefix}"
+            _check("target_rules.shared_targets", entry, is_of_stage, form)
+        for handler, owners in rules.handler_owners:
+            form = "a handler's name, or the beginning of names and *"
+            _check("target_rules.handler_owners", handler, bool(_HANDLER_ENTRY.fullmatch(handler)), form)
+            _check("target_rules.handler_owners", owners, not isinstance(owners, str), "a tuple of owners")
+        for port in rules.ports:
+            _check("target_rules.ports", port, 1 <= port <= 65_535, "a number from 1 to 65535")
+        for key in self.customer_keys:
+            _check("customer_keys", key, bool(_KMS_KEY.fullmatch(key)), "the ARN of a key, not of an alias")
+
+    @property
+    def name_prefix(self) -> str:
+        """How names of functions, queues and secrets begin that jobs of this stage may use."""
+        return f"gnomon-{self.name}-"
+
     @property
     def metrics_namespace(self) -> str:
         """Where CloudWatch keeps this stage's own metrics."""
         return f"Gnomon/{self.name}"
 
 
-_ALLOWED_NAMES = ("gnomon-",)
+def _check(field: str, value: object, is_right: bool, form: str) -> None:
+    if not is_right:
+        raise ValueError(f"{field} of the stage must be {form}, got {value!r}")
+
+
 _PERSON = CallerLimits(writes_per_minute=100, reads_per_minute=500, work_per_minute=6_000, creations_per_day=1_000)
 
 LOCAL = Stage(
@@ -131,7 +171,7 @@ LOCAL = Stage(
         work_per_minute=100_000,
         creations_per_day=10_000_000,
     ),
-    target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=("http://127.0.0.1:*",)),
+    target_rules=TargetRules(unguarded_origins=("http://127.0.0.1:*",)),
     run_concurrency=RunConcurrency(high=10, normal=10, low=5),
     poll_concurrency=20,
     own_schedule_group=False,
@@ -151,7 +191,6 @@ DEV = Stage(
     gateway_rate=100,
     gateway_burst=50,
     caller_limits=_PERSON,
-    target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=()),
     run_concurrency=RunConcurrency(high=20, normal=20, low=5),
     poll_concurrency=10,
     platform=LAMBDA_ARM64,
@@ -170,7 +209,6 @@ PROD = Stage(
     gateway_rate=1_000,
     gateway_burst=500,
     caller_limits=_PERSON,
-    target_rules=TargetRules(name_prefixes=_ALLOWED_NAMES, unguarded_origins=()),
     run_concurrency=RunConcurrency(high=200, normal=200, low=50),
     poll_concurrency=100,
     platform=LAMBDA_ARM64,

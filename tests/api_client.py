@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from functions.api.app import create_app
-from functions.settings import TargetRules
 from functions.usecases.services import Services
 from tests.api_contract import must_be_documented
-from tests.factories import make_document
+from tests.factories import make_document, make_rules
 from tests.fakes import World
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 EVENTS = Path(__file__).parent.parent / "events"
 ALICE: Mapping[str, Any] = {"token_use": "access", "sub": "alice", "username": "alice", "client_id": "app"}
 SCHEDULER = ALICE | {"cognito:groups": "[scheduler]"}
-RULES = TargetRules(name_prefixes=("gnomon-",), unguarded_origins=("http://127.0.0.1:*",))
+RULES = make_rules(unguarded_origins=("http://127.0.0.1:*",))
 
 
 def sample_event(name: str) -> dict[str, Any]:

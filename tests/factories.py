@@ -12,6 +12,7 @@ from functions.domain.ids import new_write_id, slot_id
 from functions.domain.job import Job
 from functions.domain.job_type import TypeConfig
 from functions.domain.run import ActiveRun, RunState
+from functions.domain.target_access import TargetPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,20 @@ NOW = 1_800_000_000
 
 def new_id() -> str:
     return str(uuid.uuid4())
+
+
+def make_rules(**changes: Any) -> TargetPolicy:
+    """What a stage `test` in account 123456789012, eu-central-1, lets jobs call."""
+    rules: dict[str, Any] = {
+        "stage": "test",
+        "account": "123456789012",
+        "region": "eu-central-1",
+        "unguarded_origins": (),
+        "ports": (443, 8443),
+        "shared_targets": (),
+        "handler_owners": (),
+    }
+    return TargetPolicy(**rules | changes)
 
 
 def make_document(**changes: Any) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from functions.api.app import create_app
-from functions.settings import TargetRules
+from tests.factories import make_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.driver import Driver
 
-RULES = TargetRules(name_prefixes=("gnomon-",), unguarded_origins=("http://127.0.0.1:*",))
+RULES = make_rules(unguarded_origins=("http://127.0.0.1:*",))
 CLAIMS = {"token_use": "access", "sub": "alice", "username": "alice", "cognito:groups": "[scheduler]"}
 
 

@@ -32,6 +32,13 @@ def failed(code: str, message: str, *, retryable: bool = True, retry_after: int 
     )
 
 
+def refused(message: str) -> TargetAnswer:
+    """The rules of the stage do not allow the call: nothing was sent, and another attempt would not be either."""
+    return TargetAnswer(
+        status=ExecutionStatus.FAILED, error=_error("TARGET_ERROR", message), retryable=False, was_sent=False
+    )
+
+
 def timed_out(seconds: int) -> TargetAnswer:
     error = ExecutionError(code="TIMEOUT", message=f"no answer within {seconds} s")
     return TargetAnswer(status=ExecutionStatus.TIMED_OUT, error=error)

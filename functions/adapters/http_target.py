@@ -17,6 +17,7 @@ from functions.adapters.answers import (
     completed_without_result,
     failed,
     is_retryable_status,
+    refused,
     retry_after,
     timed_out,
 )
@@ -68,7 +69,7 @@ class HttpTarget:
         except DeadlineError:
             return timed_out(seconds)
         except InvalidFieldError as error:
-            return failed("TARGET_ERROR", str(error), retryable=False)
+            return refused(str(error))
         except SecretError as error:
             return failed("NETWORK_ERROR" if error.retryable else "TARGET_ERROR", str(error), retryable=error.retryable)
         except UnresolvedError as error:

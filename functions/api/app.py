@@ -23,7 +23,7 @@ from functions.api.serving import App, Handler
 
 if TYPE_CHECKING:
     from functions.domain.handler_names import KnownHandlers
-    from functions.domain.target import TargetRules
+    from functions.domain.target_access import TargetRules
     from functions.ports import RateLimits
     from functions.usecases.services import Services
 

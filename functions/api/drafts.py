@@ -16,6 +16,7 @@ from functions.domain.handler_names import check_handler
 from functions.domain.schedule import Schedule
 from functions.domain.stored_json import read_stored
 from functions.domain.target import check_target, masked_target, unmasked
+from functions.domain.target_access import check_access
 from functions.domain.upstream_values import check_taken
 from functions.usecases.jobs import JobDraft
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from functions.domain.handler_names import KnownHandlers
     from functions.domain.job import Job
-    from functions.domain.target import TargetRules
+    from functions.domain.target_access import TargetRules
     from functions.ports import Clock
 
 _ANY_JOB = "00000000-0000-4000-8000-000000000000"
@@ -49,9 +50,14 @@ class DraftReader:
         """The draft of a new job, by its shape. Raises InvalidRequestError, InvalidFieldError, PayloadTooLargeError."""
         return self._shaped(body, before=None)
 
-    def check_new(self, draft: JobDraft) -> None:
-        """What the shape does not say: times, zones, the stage's rules for targets. Raises InvalidFieldError."""
-        self._check(draft.document, None)
+    def check_new(self, draft: JobDraft, *, owner: str) -> None:
+        """What the shape does not say: times, zones, what jobs of this owner may call. Raises InvalidFieldError."""
+        self._check(draft.document, None, owner)
+
+    def check_access(self, job: Job) -> None:
+        """Raise InvalidFieldError where the job's owner may not use what its stored target names."""
+        if job.definition is not None:
+            check_access(job.definition.target, self.rules, job.owner)
 
     def replaced(self, body: Any) -> Callable[[Job], JobDraft]:
         """What PUT makes of a job: the body; `***` of a masked header keeps the stored value."""
@@ -75,7 +81,7 @@ class DraftReader:
 
     def _draft(self, body: Any, *, before: Job, kept_payload: str | None = None) -> JobDraft:
         draft = self._shaped(body, before=before, kept_payload=kept_payload)
-        self._check(draft.document, before)
+        self._check(draft.document, before, before.owner)
         return draft
 
     def _shaped(self, body: Any, *, before: Job | None, kept_payload: str | None = None) -> JobDraft:
@@ -88,7 +94,7 @@ class DraftReader:
         check_taken(payload, parents, is_stored=stored is not None and payload == stored.payload)
         return JobDraft(document=document, payload=payload, enabled=body.get("enabled"))
 
-    def _check(self, document: Mapping[str, Any], before: Job | None) -> None:
+    def _check(self, document: Mapping[str, Any], before: Job | None, owner: str) -> None:
         now = self.clock.now()
         unchanged: Mapping[str, Any] = before.definition.document if before and before.definition else {}
         check_dependencies(document, unchanged)
@@ -98,7 +104,7 @@ class DraftReader:
         check_execution(document)
         target = document["target"]
         if target != unchanged.get("target"):
-            check_target(target, self.rules)
+            check_target(target, self.rules, owner)
             if target["type"] == "http":
                 self.check_address(target["url"])
             elif target["type"] == "handler":

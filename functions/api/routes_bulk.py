@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from functions.api.body import MAX_BULK_BODY_BYTES
@@ -48,7 +49,7 @@ class BulkRoutes:
             self.services,
             request.caller,
             drafts,
-            check=self.drafts.check_new,
+            check=partial(self.drafts.check_new, owner=request.caller.owner),
             key=request.idempotency_key(_body(request)),
         )
         request.not_created = sum(not _may_be_new(one) for one in created.results)

@@ -52,8 +52,9 @@ class JobRoutes:
         body = request.json()
         key = request.idempotency_key(body)
         draft = self.drafts.new(body)
+        caller = request.caller
         created = jobs.create_job(
-            self.services, request.caller, draft, key=key, check=lambda: self.drafts.check_new(draft)
+            self.services, caller, draft, key=key, check=lambda: self.drafts.check_new(draft, owner=caller.owner)
         )
         answer = _with_job(created.job, status=201)
         answer.headers["Location"] = f"/v1/jobs/{created.job.id}"
@@ -137,7 +138,14 @@ class JobRoutes:
     def execute(self, request: Request) -> Answer:
         key = request.idempotency_key(_no_options(request))
         return _with_job(
-            actions.execute_job(self.services, request.caller, request.job_id, key=key, if_match=request.if_match)
+            actions.execute_job(
+                self.services,
+                request.caller,
+                request.job_id,
+                check=self.drafts.check_access,
+                key=key,
+                if_match=request.if_match,
+            )
         )
 
     def retry(self, request: Request) -> Answer:
@@ -149,6 +157,7 @@ class JobRoutes:
                 self.services,
                 request.caller,
                 request.job_id,
+                check=self.drafts.check_access,
                 delay_seconds=options.delay_seconds,
                 key=request.idempotency_key(body),
                 if_match=request.if_match,

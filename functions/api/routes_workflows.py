@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.api.body import invalid
@@ -59,7 +60,7 @@ class WorkflowRoutes:
             self.services,
             request.caller,
             draft_of(body, self.drafts),
-            check=self.drafts.check_new,
+            check=partial(self.drafts.check_new, owner=request.caller.owner),
             key=request.idempotency_key(body),
         )
         answer = self._answer(created.seen, status=201)
@@ -96,7 +97,11 @@ class WorkflowRoutes:
         body = request.json()
         validated(NoFields, body)
         key = request.idempotency_key(body)
-        return self._answer(retry_workflow(self.services, request.caller, workflow_id_of(request), key=key))
+        return self._answer(
+            retry_workflow(
+                self.services, request.caller, workflow_id_of(request), check=self.drafts.check_access, key=key
+            )
+        )
 
     def _answer(self, seen: Seen, *, status: int = 200) -> Answer:
         text = workflow_text(seen, self.services.clock.now())

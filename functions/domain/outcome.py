@@ -13,6 +13,8 @@ class Invocation:
     """What a target is given, and nothing else."""
 
     job_id: str
+    owner: str
+    """Of the job: what it may use is its owner's."""
     slot_id: str
     run_id: str
     execution_id: str
@@ -40,13 +42,18 @@ class TargetAnswer:
     """Seconds the target asked us to wait (HTTP `Retry-After`)."""
     retryable: bool = True
     """False for what is not retryable by nature: 4xx except 408, 425, 429; payload errors; a handler's NonRetryable."""
+    was_sent: bool = True
+    """False where the rules of the stage kept the call from being made: that says nothing of the target."""
 
 
 def health_of(answer: TargetAnswer) -> Health:
     """What an answer says of the target (docs/decisions/0034-what-counts-as-a-failure-of-a-target.md).
 
-    An answer that blames the call shows that somebody answered. A payload that could not be sent shows nothing.
+    An answer that blames the call shows that somebody answered. A call that was refused here, or whose payload could
+    not be sent, shows nothing.
     """
+    if not answer.was_sent:
+        return Health.UNKNOWN
     if answer.status is ExecutionStatus.COMPLETED:
         return Health.UP
     if answer.error is not None and answer.error.code == "PAYLOAD_ERROR":

@@ -1,4 +1,4 @@
-"""What a target document may say: names of the stage's allow-list, headers, and which of their values are shown.
+"""What a target document may say: its fields, its headers, and which of their values are shown.
 
 A target is the contract's JSON object: `{"type": "http" | "handler" | "lambda" | "sqs" | "worker", …}`.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from functions.domain.errors import InvalidFieldError
-from functions.domain.target_url import UrlRules, check_url, one_of, parse_url, shown_value
+from functions.domain.target_access import check_access, wrong
+from functions.domain.target_url import check_url, one_of, parse_url
+
+if TYPE_CHECKING:
+    from functions.domain.target_access import TargetRules
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of an `http` target, POST by default. GET carries no body, and then the payload is not sent."""
@@ -50,28 +53,13 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*")
 _SENSITIVE = re.compile(r"(proxy-)?authorization|(set-)?cookie|(.*[-_])?(key|token|secret|password|apikey)")
 
-_FUNCTION = re.compile(
-    r"(?:arn:aws[a-z-]*:lambda:[a-z0-9-]+:\d{12}:function:)?(?P<name>[A-Za-z0-9_-]{1,64})(?::[A-Za-z0-9_$-]{1,128})?"
-)
-_SECRET = re.compile(r"(?:arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:\d{12}:secret:)?(?P<name>[A-Za-z0-9/_+=.@-]{1,512})")
-_QUEUE_PATH = re.compile(r"/\d{12}/(?P<name>[A-Za-z0-9_-]{1,80}(?:\.fifo)?)")
-_QUEUE_HOST = re.compile(r"sqs\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?")
 _HANDLER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _WORKER_QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NAME_RULE = "must have 1 to 64 letters, digits, '.', '-' or '_'"
 
 
-class TargetRules(UrlRules, Protocol):
-    """What jobs of a stage may name as targets; `settings.TargetRules` is one."""
-
-    @property
-    def name_prefixes(self) -> tuple[str, ...]:
-        """How names of functions, queues and secrets must begin: with one of these."""
-        ...
-
-
-def check_target(target: Mapping[str, Any], rules: TargetRules) -> None:
-    """Check what a target says, beyond the types of its fields; nothing is resolved or called.
+def check_target(target: Mapping[str, Any], rules: TargetRules, owner: str) -> None:
+    """Check what a target of this owner's job says, beyond the types of its fields; nothing is resolved or called.
 
     Raises InvalidFieldError with the field's dotted path and a message naming the value and the rule.
     """
@@ -79,22 +67,19 @@ def check_target(target: Mapping[str, Any], rules: TargetRules) -> None:
     if kind == "http":
         check_url(target.get("url"), rules)
         _one_of("target.method", target.get("method", "POST"), METHODS)
-        check_headers(target.get("headers") or {}, rules)
-    elif kind == "lambda":
-        _named("target.functionName", target.get("functionName"), _FUNCTION, "a function's name or ARN", rules)
-    elif kind == "sqs":
-        _check_queue(target.get("queueUrl"), rules)
+        check_headers(target.get("headers") or {})
     elif kind == "handler":
         if not isinstance(name := target.get("name"), str) or not _HANDLER.fullmatch(name):
-            raise _wrong("target.name", name, _NAME_RULE)
+            raise wrong("target.name", name, _NAME_RULE)
     elif kind == "worker":
         if not isinstance(queue := target.get("queue"), str) or not _WORKER_QUEUE.fullmatch(queue):
-            raise _wrong("target.queue", queue, _NAME_RULE)
-    else:
-        raise _wrong("target.type", kind, f"must be one of {one_of(('handler', 'http', 'lambda', 'sqs', 'worker'))}")
+            raise wrong("target.queue", queue, _NAME_RULE)
+    elif kind not in ("lambda", "sqs"):
+        raise wrong("target.type", kind, f"must be one of {one_of(('handler', 'http', 'lambda', 'sqs', 'worker'))}")
+    check_access(target, rules, owner)
 
 
-def check_headers(headers: Mapping[str, Any], rules: TargetRules) -> None:
+def check_headers(headers: Mapping[str, Any]) -> None:
     """Check the headers a target sets. Values are strings or `{"secretArn": …}`; no message shows a value."""
     if len(headers) > HEADERS:
         raise InvalidFieldError(
@@ -103,7 +88,7 @@ def check_headers(headers: Mapping[str, Any], rules: TargetRules) -> None:
     seen: set[str] = set()
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            raise _wrong("target.headers", name, "is no name of a header")
+            raise wrong("target.headers", name, "is no name of a header")
         field = f"target.headers.{name}"
         lower = name.lower()
         if lower in _NOT_SETTABLE or _OURS.fullmatch(lower):
@@ -111,12 +96,10 @@ def check_headers(headers: Mapping[str, Any], rules: TargetRules) -> None:
         if lower in seen:
             raise InvalidFieldError(field, f"{field} is set twice: names of headers do not differ by case.")
         seen.add(lower)
-        if isinstance(value, Mapping):
-            if set(value) != {"secretArn"}:
-                raise InvalidFieldError(field, f'{field} must be a string or {{"secretArn": …}}.')
-            _named(f"{field}.secretArn", value["secretArn"], _SECRET, "a secret's name or ARN", rules)
-        else:
+        if not isinstance(value, Mapping):
             check_header_value(field, value)
+        elif set(value) != {"secretArn"}:
+            raise InvalidFieldError(field, f'{field} must be a string or {{"secretArn": …}}.')
 
 
 def check_header_value(field: str, value: object) -> None:
@@ -171,49 +154,6 @@ def unmasked(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str,
     return target
 
 
-def _check_queue(url: object, rules: TargetRules) -> None:
-    # The address of the queue is only its name to SQS: the SDK calls the region's endpoint, never this host.
-    form = "must be a queue's URL, https://sqs.<region>.amazonaws.com/<account>/<name>"
-    if not isinstance(url, str) or len(url) > 512:
-        raise _wrong("target.queueUrl", url, form)
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise _wrong("target.queueUrl", url, form) from error
-    match = _QUEUE_PATH.fullmatch(parts.path)
-    at_home = parts.scheme == "https" and _QUEUE_HOST.fullmatch(parts.netloc)
-    if match is None or parts.query or parts.fragment or not (at_home or _is_emulated(url, rules)):
-        raise _wrong("target.queueUrl", url, form)
-    _allowed("target.queueUrl", url, match["name"], rules)
-
-
-def _is_emulated(url: str, rules: TargetRules) -> bool:
-    """Whether the queue lives on an emulator beside a stage whose unguarded origins are on the same host."""
-    host = urlsplit(url).hostname
-    return any(
-        urlsplit(entry.removesuffix(":*")).hostname == host
-        for entry in rules.unguarded_origins
-        if not entry.startswith("!")
-    )
-
-
-def _named(field: str, value: object, form: re.Pattern[str], what: str, rules: TargetRules) -> None:
-    match = form.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise _wrong(field, value, f"must be {what}")
-    _allowed(field, value, match["name"], rules)
-
-
-def _allowed(field: str, value: object, name: str, rules: TargetRules) -> None:
-    if not name.startswith(rules.name_prefixes):
-        listed = one_of(rules.name_prefixes) or "none"
-        raise _wrong(field, value, f"is not allowed on this stage: names must begin with one of {listed}")
-
-
 def _one_of(field: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise _wrong(field, value, f"must be one of {one_of(allowed)}")
-
-
-def _wrong(field: str, value: object, rule: str) -> InvalidFieldError:
-    return InvalidFieldError(field, f"{field} {shown_value(value)} {rule}.")
+        raise wrong(field, value, f"must be one of {one_of(allowed)}")

@@ -68,6 +68,11 @@ class UrlRules(Protocol):
         """Origins that skip the guard, `http://127.0.0.1:*` with any port; one that begins with `!` takes it back."""
         ...
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Ports of all other origins."""
+        ...
+
 
 class TargetUrl(NamedTuple):
     """A URL whose form was checked."""
@@ -113,6 +118,9 @@ def check_url(url: object, rules: UrlRules) -> None:
         raise refused(url, "must not name this machine: localhost is not public")
     if target.address is not None:
         check_addresses(url, [target.host])
+    if target.port not in rules.ports:
+        allowed = " or ".join(str(port) for port in sorted(rules.ports))
+        raise refused(url, f"has port {target.port}: on this stage it must be {allowed}")
 
 
 def parse_url(url: object) -> TargetUrl:
@@ -191,10 +199,12 @@ def _listed(origin: str) -> TargetUrl:
 
 
 def check_addresses(url: object, addresses: Iterable[str]) -> None:
-    """Raises InvalidFieldError unless every address is public; the message names the first that is not."""
-    for text in addresses:
-        if not is_public(ipaddress.ip_address(text)):
-            raise refused(url, f"must lead to public addresses only, and {text} is not one")
+    """Raises InvalidFieldError unless every address is public.
+
+    The message names none: what a name resolves to inside a private network is nobody's business outside.
+    """
+    if not all(is_public(ipaddress.ip_address(text)) for text in addresses):
+        raise refused(url, "must lead to public addresses only")
 
 
 def is_public(address: Address) -> bool:

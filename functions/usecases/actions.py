@@ -56,10 +56,12 @@ def execute_job(
     caller: Caller,
     job_id: str,
     *,
+    check: Callable[[Job], None] = lambda _: None,
     key: IdempotencyKey | None = None,
     if_match: int | None = None,
 ) -> Job:
-    """Run the job now, beside its schedule. Raises ConflictError where the overlap policy has no room for the run."""
+    """Run the job now, beside its schedule. Raises ConflictError where the overlap policy has no room for the run, and
+    what `check` raises for a job that must not run as it is."""
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
     with claimed(services, key, services.new_manual_slot_id(now), now=now) as (slot, replayed):
@@ -71,7 +73,7 @@ def execute_job(
                 return Drop("REQUESTED_ALREADY")
             return decide_execute(row, slot, now=now, write_id=mark, by=caller.id)
 
-        decided = apply(services, job, _as_allowed(caller, if_match, decide), tries=TRIES)
+        decided = apply(services, job, _as_allowed(caller, if_match, decide, check=check), tries=TRIES)
     return _done(services, decided)
 
 
@@ -87,11 +89,13 @@ def retry_job(
     caller: Caller,
     job_id: str,
     *,
+    check: Callable[[Job], None] = lambda _: None,
     delay_seconds: int = 0,
     key: IdempotencyKey | None = None,
     if_match: int | None = None,
 ) -> Job:
-    """Retry the run that waits for its retry, or the last one, which failed. Raises ConflictError for any other.
+    """Retry the run that waits for its retry, or the last one, which failed. Raises ConflictError for any other, and
+    what `check` raises for a job that must not run as it is.
 
     With a key the attempt that would follow is kept under it: the same request again retries unless that one was made.
     """
@@ -107,7 +111,7 @@ def retry_job(
         if replayed and _was_retried(services, job, execution):
             return job
         for _ in range(TRIES):
-            decided = apply(services, job, _as_allowed(caller, if_match, decide), tries=TRIES)
+            decided = apply(services, job, _as_allowed(caller, if_match, decide, check=check), tries=TRIES)
             if isinstance(decided, Applied):
                 return _done(services, decided)
             job = _ended(services, decided)
@@ -314,17 +318,24 @@ def _changeable(services: Services, caller: Caller, job_id: str, if_match: int |
 
 
 def _as_allowed(
-    caller: Caller, if_match: int | None, decide: Callable[[Job, str], Write | Drop]
+    caller: Caller,
+    if_match: int | None,
+    decide: Callable[[Job, str], Write | Drop],
+    *,
+    check: Callable[[Job], None] = lambda _: None,
 ) -> Callable[[Job, str], Write | Job]:
     """`decide`, but only for a row that the caller may change: the one that won a race is another than was loaded.
 
-    Where nothing is to be written, the row as it is.
+    Where nothing is to be written, the row as it is; else `check` may refuse by raising.
     """
 
     def checked(row: Job, mark: str) -> Write | Job:
         must_change(caller, row, if_match)
         decision = decide(row, mark)
-        return row if isinstance(decision, Drop) else decision
+        if isinstance(decision, Drop):
+            return row
+        check(row)
+        return decision
 
     return checked
 

@@ -232,6 +232,7 @@ def _call(attempts: Attempts, job: Job, slot: str, *, timeout_seconds: int | Non
         return payload
     invocation = Invocation(
         job_id=job.id,
+        owner=job.owner,
         slot_id=slot,
         run_id=run_id(job.id, slot),
         execution_id=execution_id(job.id, slot, run.attempt),

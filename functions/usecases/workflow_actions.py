@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from functions.domain.caller import Caller
 from functions.domain.errors import ConflictError, NotFoundError
@@ -13,6 +13,7 @@ from functions.parallel import for_all
 from functions.usecases.actions import cancel_job, retry_job
 from functions.usecases.services import Services
 from functions.usecases.workflow_reading import Seen, read_workflow
+from functions.usecases.workflows import field_of
 
 _PARALLEL = 8
 
@@ -40,14 +41,26 @@ def cancel_workflow(services: Services, caller: Caller, workflow_id: str) -> See
     return read_workflow(services, caller, workflow_id)
 
 
-def retry_workflow(services: Services, caller: Caller, workflow_id: str, *, key: IdempotencyKey | None = None) -> Seen:
+def retry_workflow(
+    services: Services,
+    caller: Caller,
+    workflow_id: str,
+    *,
+    check: Callable[[Job], None] = lambda _: None,
+    key: IdempotencyKey | None = None,
+) -> Seen:
     """Retry each job whose own attempts failed for good; those after them run again as their parents end anew.
 
     With a key the same request again retries no job twice, and none that failed since. Raises NotFoundError,
-    ForbiddenError, and ConflictError where no job failed.
+    ForbiddenError, ConflictError where no job failed, and what `check` raises for a job that must not run as it is:
+    then none is retried.
     """
     seen = read_workflow(services, caller, workflow_id)
     caller.must_change(seen.workflow.owner)
+    for member in seen.members:
+        if member.job is not None and member.can_be_retried:
+            with field_of(member.name):
+                check(member.job)
     failed: Sequence[str] = [member.job_id for member in seen.members if member.can_be_retried]
     if key is not None:
         claim = services.idempotency.claim(
@@ -58,7 +71,7 @@ def retry_workflow(services: Services, caller: Caller, workflow_id: str, *, key:
     def retry(job_id: str) -> Job | None:
         own = None if key is None else IdempotencyKey(f"{key.scope} {job_id}", key.key, key.body_hash)
         try:
-            return retry_job(services, caller, job_id, key=own)
+            return retry_job(services, caller, job_id, check=check, key=own)
         except (ConflictError, NotFoundError):
             return None  # somebody else retried it, or it was cancelled or deleted
 

@@ -13,7 +13,7 @@ import pytest
 from functions import bootstrap
 from functions.domain.definition import Priority
 from functions.handlers.api import handler
-from functions.settings import RetryDefaults
+from functions.settings import RetryDefaults, TargetRules
 from tests.api_client import make_body, sample_event
 from tests.conftest import REGION, Aws
 
@@ -40,7 +40,7 @@ def _environment(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "SCHEDULE_GROUP": aws.schedule_group,
         "SCHEDULER_ROLE_ARN": aws.scheduler_role_arn,
         "STATE_MACHINE": aws.machine,
-        "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": ["http://127.0.0.1:*"]}),
+        "TARGET_RULES": json.dumps(dataclasses.asdict(TargetRules(unguarded_origins=("http://127.0.0.1:*",)))),
         "MACHINE_TEAMS": "[]",
         "CALLER_LIMITS": json.dumps(
             {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}

@@ -116,7 +116,10 @@ def test_every_action_reaches_its_route(played: Played) -> None:
         {
             "name": "x",
             "schedule": {"type": "interval", "everySeconds": 3600},
-            "target": {"type": "sqs", "queueUrl": "https://sqs.eu-central-1.amazonaws.com/123456789012/gnomon-q"},
+            "target": {
+                "type": "sqs",
+                "queueUrl": "https://sqs.eu-central-1.amazonaws.com/123456789012/gnomon-test-alice--q",
+            },
         }
     )
     job_id = job["id"]

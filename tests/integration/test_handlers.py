@@ -42,7 +42,7 @@ from functions.domain.job import JobStatus
 from functions.domain.worker import Worker
 from functions.graph_ports import Workflow
 from functions.handlers import api, dead_letters, executor, jobs, lifecycle, steps, sweep
-from functions.settings import RetryDefaults
+from functions.settings import RetryDefaults, TargetRules
 from tests.api_client import Api
 from tests.conftest import REGION, Aws
 from tests.contract.conftest import make_timetable
@@ -100,7 +100,7 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         "RUN_CAPACITY": json.dumps(dict.fromkeys(queues, 100)),
         "SCHEDULE_GROUP": aws.schedule_group,
         "SCHEDULER_ROLE_ARN": aws.scheduler_role_arn,
-        "TARGET_RULES": json.dumps({"name_prefixes": ["gnomon-"], "unguarded_origins": []}),
+        "TARGET_RULES": json.dumps(dataclasses.asdict(TargetRules())),
         "MACHINE_TEAMS": "[]",
         "CALLER_LIMITS": json.dumps(
             {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}
@@ -129,7 +129,7 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def outbox(aws: Aws) -> str:
     """URL of a queue that jobs name as their target."""
-    return str(aws.sqs.create_queue(QueueName="gnomon-outbox")["QueueUrl"])
+    return str(aws.sqs.create_queue(QueueName="gnomon-test-team-a--outbox")["QueueUrl"])
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ def call_handler(
     invoke: Callable[[Exchange], None], name: str, payload: str, timeout_seconds: int = 10
 ) -> TargetAnswer:
     invocation = Invocation(
+        owner="team-a",
         job_id=JOB,
         slot_id="1800000000",
         run_id=f"{JOB}-1800000000",

@@ -6,18 +6,18 @@ import base64
 import json
 import ssl
 import time
-from types import SimpleNamespace
 from typing import Any
 
 from functions.adapters.address_guard import AddressGuard, Destination
 from functions.adapters.http_target import HttpTarget
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.target_url import parse_url
+from tests.factories import make_rules
 
 JOB = "3f1c2a4e-0b5d-4c7e-9a8f-1234567890ab"
 KEY = base64.b64encode(b"k" * 32).decode()
 PAYLOAD = '{"lat":33.10318374633789,"r":1.0,"t":"é"}'
-RULES = SimpleNamespace(unguarded_origins=("http://127.0.0.1:*", "https://127.0.0.1:*", "!http://127.0.0.1:4566"))
+RULES = make_rules(unguarded_origins=("http://127.0.0.1:*", "https://127.0.0.1:*", "!http://127.0.0.1:4566"))
 
 
 class SystemClock:
@@ -54,6 +54,7 @@ def invocation(
 ) -> Invocation:
     return Invocation(
         job_id=JOB,
+        owner="team-a",
         slot_id="1800000000",
         run_id=f"{JOB}-1800000000",
         execution_id=f"{JOB}-1800000000-{attempt:04d}",

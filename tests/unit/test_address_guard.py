@@ -3,7 +3,6 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,12 +16,13 @@ from functions.adapters.address_guard import (
 )
 from functions.domain.errors import InvalidFieldError
 from functions.parallel import for_all
+from tests.factories import make_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CLOSED = SimpleNamespace(unguarded_origins=())
-LOCAL = SimpleNamespace(unguarded_origins=("http://127.0.0.1:*", "http://receiver.test:*", "!http://127.0.0.1:4566"))
+CLOSED = make_rules()
+LOCAL = make_rules(unguarded_origins=("http://127.0.0.1:*", "http://receiver.test:*", "!http://127.0.0.1:4566"))
 
 SCENARIO_29 = [
     "http://169.254.169.254/",

@@ -124,9 +124,9 @@ def test_what_dies_before_the_acceptance_is_written_is_repeated_soon(when: str, 
 def test_targets_of_every_kind_have_the_two_phases(kind: str) -> None:
     targets = {
         "http": {"url": "https://example.com/hook"},
-        "lambda": {"functionName": "gnomon-report"},
+        "lambda": {"functionName": "gnomon-test-team-a--report"},
         "handler": {"name": "hello"},
-        "sqs": {"queueUrl": "https://sqs.eu-central-1.amazonaws.com/123456789012/gnomon-q"},
+        "sqs": {"queueUrl": "https://sqs.eu-central-1.amazonaws.com/123456789012/gnomon-test-team-a--q"},
     }
     scene = Scene()
     job = scene.create(timeoutSeconds=840, target={"type": kind, **targets[kind]})

@@ -92,14 +92,14 @@ def test_create_sends_what_the_flags_say_and_nothing_else(api: ApiServer, shell:
             {"type": "handler", "name": "report"},
         ),
         (
-            ["--at", "2027-01-31T16:00", "--timezone", "Europe/Berlin", "--lambda", "gnomon-x"],
+            ["--at", "2027-01-31T16:00", "--timezone", "Europe/Berlin", "--lambda", "gnomon-dev-team-a--x"],
             {"type": "once", "at": "2027-01-31T16:00", "timezone": "Europe/Berlin"},
-            {"type": "lambda", "functionName": "gnomon-x"},
+            {"type": "lambda", "functionName": "gnomon-dev-team-a--x"},
         ),
         (
-            ["--cron", "@daily", "--sqs", "https://sqs/1/gnomon-q"],
+            ["--cron", "@daily", "--sqs", "https://sqs/1/gnomon-dev-team-a--q"],
             {"type": "cron", "expression": "@daily"},
-            {"type": "sqs", "queueUrl": "https://sqs/1/gnomon-q"},
+            {"type": "sqs", "queueUrl": "https://sqs/1/gnomon-dev-team-a--q"},
         ),
         (
             ["--every", "1d", "--worker", "reports"],

@@ -46,8 +46,8 @@ GOOD = [
             HTTP,
             {"type": "http", "url": "https://example.com", "method": "PUT"},
             {"type": "handler", "name": "echo"},
-            {"type": "lambda", "functionName": "gnomon-x"},
-            {"type": "sqs", "queueUrl": "https://sqs/1/gnomon-q"},
+            {"type": "lambda", "functionName": "gnomon-dev-team-a--x"},
+            {"type": "sqs", "queueUrl": "https://sqs/1/gnomon-dev-team-a--q"},
             {"type": "worker", "queue": "reports"},
         )
     ),

@@ -10,7 +10,6 @@ import socket
 import ssl
 import threading
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +21,7 @@ from functions.adapters.secret_values import SecretError
 from functions.domain.execution import ExecutionStatus
 from functions.domain.outcome import TargetAnswer
 from functions.domain.target_url import parse_url
+from tests.factories import make_rules
 from tests.receiver import Exchange, receiving
 from tests.support.odd_server import drip, odd_server, read_request, read_to_the_end, self_signed, server_tls, wait
 from tests.support.sending import JOB, KEY, PAYLOAD, Addresses, Secrets, call, code, invocation, message, sender
@@ -378,7 +378,7 @@ def test_a_refused_url_is_final_and_an_unknown_name_is_not() -> None:
     def unknown(_host: str, _port: int) -> list[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    guard = AddressGuard(SimpleNamespace(unguarded_origins=()), resolve=unknown)
+    guard = AddressGuard(make_rules(), resolve=unknown)
     answer = sender(guard=guard).call(invocation(), {"url": "https://unknown.test/"})
     assert (code(answer), answer.retryable) == ("NETWORK_ERROR", True)
     assert "unknown.test" in message(answer)

@@ -12,13 +12,13 @@ import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from functions.adapters import http_connection
 from functions.adapters.address_guard import AddressGuard
 from functions.domain.outcome import TargetAnswer
+from tests.factories import make_rules
 from tests.support.odd_server import (
     Step,
     black_hole,
@@ -114,7 +114,7 @@ def play_tls(*addresses: str, trusted: bool = True, wants_certificate: bool = Fa
 
 
 def play_resolver(resolve: Callable[[str, int], list[str]]) -> Play:
-    guard = AddressGuard(SimpleNamespace(unguarded_origins=("http://hooks.test:*",)), resolve=resolve)
+    guard = AddressGuard(make_rules(unguarded_origins=("http://hooks.test:*",)), resolve=resolve)
     return lambda: sender(guard=guard).call(invocation(timeout_seconds=1), {"url": "http://hooks.test:80/"})
 
 

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from functions.domain.errors import InvalidFieldError
 from functions.domain.target import check_target, masked_target, unmasked
+from tests.factories import make_rules
 
-RULES = SimpleNamespace(name_prefixes=("gnomon-", "team."), unguarded_origins=())
-LOCAL = SimpleNamespace(name_prefixes=("gnomon-",), unguarded_origins=("http://127.0.0.1:*", "!http://127.0.0.1:4566"))
+RULES = make_rules()
+LOCAL = make_rules(account="000000000000", unguarded_origins=("http://127.0.0.1:*", "!http://127.0.0.1:4566"))
+OWN = '"gnomon-test-team-a--"'
 ARN = "arn:aws:lambda:eu-central-1:123456789012:function:"
 SECRET = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:"
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/"
@@ -25,7 +26,7 @@ def http(**headers: Any) -> dict[str, Any]:
 
 def refusal(target: dict[str, Any], rules: Any = RULES) -> tuple[str, str]:
     with pytest.raises(InvalidFieldError) as caught:
-        check_target(target, rules)
+        check_target(target, rules, "team-a")
     return caught.value.field, caught.value.message
 
 
@@ -35,38 +36,42 @@ def refusal(target: dict[str, Any], rules: Any = RULES) -> tuple[str, str]:
         {"type": "http", "url": "https://example.com/"},
         {"type": "http", "url": "https://example.com/", "method": "PATCH", "headers": None},
         http(Authorization="Bearer abc", X_Trace="", User_Agent="me"),
-        http(Authorization={"secretArn": SECRET + "gnomon-hooks-a1b2c3"}),
-        http(X_Api_Key={"secretArn": "gnomon-hooks/key"}),
-        {"type": "lambda", "functionName": "gnomon-report"},
-        {"type": "lambda", "functionName": ARN + "gnomon-report:live"},
-        {"type": "sqs", "queueUrl": QUEUE + "gnomon-work"},
-        {"type": "sqs", "queueUrl": QUEUE + "gnomon-work.fifo"},
+        http(Authorization={"secretArn": SECRET + "gnomon-test-team-a--hooks-a1b2c3"}),
+        http(X_Api_Key={"secretArn": "gnomon-test-team-a--hooks/key"}),
+        {"type": "lambda", "functionName": "gnomon-test-team-a--report"},
+        {"type": "lambda", "functionName": ARN + "gnomon-test-team-a--report:live"},
+        {"type": "sqs", "queueUrl": QUEUE + "gnomon-test-team-a--work"},
+        {"type": "sqs", "queueUrl": QUEUE + "gnomon-test-team-a--work.fifo"},
         {"type": "handler", "name": "invoices.close"},
     ],
 )
 def test_targets_that_are_allowed(target: dict[str, Any]) -> None:
-    check_target(target, RULES)
+    check_target(target, RULES, "team-a")
 
 
 @pytest.mark.parametrize(
     ("target", "field", "words"),
     [
-        ({"type": "lambda", "functionName": "billing"}, "target.functionName", ['"billing"', '"gnomon-", "team."']),
-        ({"type": "lambda", "functionName": ARN + "billing"}, "target.functionName", ['"gnomon-"']),
-        ({"type": "lambda", "functionName": "123456789012:function:gnomon-x"}, "target.functionName", ["name or ARN"]),
+        ({"type": "lambda", "functionName": "billing"}, "target.functionName", ['"billing"', OWN]),
+        ({"type": "lambda", "functionName": ARN + "billing"}, "target.functionName", [OWN]),
+        (
+            {"type": "lambda", "functionName": "123456789012:function:gnomon-test-team-a--x"},
+            "target.functionName",
+            ["name or ARN"],
+        ),
         ({"type": "lambda"}, "target.functionName", ["null"]),
-        ({"type": "sqs", "queueUrl": QUEUE + "billing"}, "target.queueUrl", ['"gnomon-"']),
+        ({"type": "sqs", "queueUrl": QUEUE + "billing"}, "target.queueUrl", [OWN]),
         (
-            {"type": "sqs", "queueUrl": "https://evil.example/123456789012/gnomon-work"},
+            {"type": "sqs", "queueUrl": "https://evil.example/123456789012/gnomon-test-team-a--work"},
             "target.queueUrl",
             ["sqs.<region>"],
         ),
         (
-            {"type": "sqs", "queueUrl": "http://127.0.0.1:4566/000000000000/gnomon-work"},
+            {"type": "sqs", "queueUrl": "http://127.0.0.1:4566/000000000000/gnomon-test-team-a--work"},
             "target.queueUrl",
             ["sqs.<region>"],
         ),
-        ({"type": "sqs", "queueUrl": QUEUE + "gnomon-work?x=1"}, "target.queueUrl", ["sqs.<region>"]),
+        ({"type": "sqs", "queueUrl": QUEUE + "gnomon-test-team-a--work?x=1"}, "target.queueUrl", ["sqs.<region>"]),
         ({"type": "handler", "name": ""}, "target.name", ['""']),
         ({"type": "fax"}, "target.type", ['"fax"', '"http"']),
         ({"type": "worker"}, "target.queue", ["null", "64"]),
@@ -74,8 +79,8 @@ def test_targets_that_are_allowed(target: dict[str, Any]) -> None:
         ({}, "target.type", ["null"]),
         ({"type": "http", "url": "https://example.com/", "method": "TRACE"}, "target.method", ['"TRACE"', '"DELETE"']),
         ({"type": "http", "url": "http://example.com/"}, "target.url", ["https"]),
-        (http(A={"secretArn": SECRET + "other-key"}), "target.headers.A.secretArn", ['"gnomon-"']),
-        (http(A={"secretArn": "gnomon-x", "more": 1}), "target.headers.A", ["secretArn"]),
+        (http(A={"secretArn": SECRET + "other-key"}), "target.headers.A.secretArn", [OWN]),
+        (http(A={"secretArn": "gnomon-test-team-a--x", "more": 1}), "target.headers.A", ["secretArn"]),
         (http(A=1), "target.headers.A", ["string"]),
         (http(A="x" * 4_097), "target.headers.A", ["4096"]),
         (http(A="x", a="y"), "target.headers.a", ["twice"]),
@@ -109,9 +114,11 @@ def test_header_values_carry_no_line_breaks_and_are_not_shown(value: str) -> Non
 
 
 def test_queues_of_an_emulator_are_allowed_where_the_stage_has_one() -> None:
-    check_target({"type": "sqs", "queueUrl": "http://127.0.0.1:4566/000000000000/gnomon-work"}, LOCAL)
+    check_target(
+        {"type": "sqs", "queueUrl": "http://127.0.0.1:4566/000000000000/gnomon-test-team-a--work"}, LOCAL, "team-a"
+    )
     refusal({"type": "sqs", "queueUrl": "http://127.0.0.1:4566/000000000000/work"}, LOCAL)
-    refusal({"type": "sqs", "queueUrl": "http://10.0.0.1:4566/000000000000/gnomon-work"}, LOCAL)
+    refusal({"type": "sqs", "queueUrl": "http://10.0.0.1:4566/000000000000/gnomon-test-team-a--work"}, LOCAL)
 
 
 SENSITIVE = ["Authorization", "COOKIE", "Proxy-Authorization", "X-Api-Key", "x-auth-token", "Client-Secret", "token"]
@@ -125,13 +132,13 @@ def test_plain_values_of_sensitive_headers_are_masked(name: str) -> None:
 
 
 def test_masking_keeps_names_of_secrets_and_targets_without_headers() -> None:
-    reference = {"secretArn": SECRET + "gnomon-a"}
+    reference = {"secretArn": SECRET + "gnomon-test-team-a--a"}
     assert masked_target(http(Authorization=reference))["headers"] == {"Authorization": reference}
     assert masked_target({"type": "handler", "name": "echo"}) == {"type": "handler", "name": "echo"}
 
 
 def test_a_mask_that_comes_back_keeps_the_stored_value() -> None:
-    old = http(Authorization="Bearer abc", X_Trace="1", X_Key={"secretArn": SECRET + "gnomon-a"})
+    old = http(Authorization="Bearer abc", X_Trace="1", X_Key={"secretArn": SECRET + "gnomon-test-team-a--a"})
     shown = masked_target(old)
     assert unmasked(shown, old) == old
     assert unmasked(http(authorization="***", X_Trace="***"), old)["headers"] == {

@@ -33,6 +33,7 @@ class SystemClock:
 
 def invocation(timeout_seconds: int = 10, callback_token: str | None = None) -> Invocation:
     return Invocation(
+        owner="team-a",
         job_id=JOB,
         slot_id="1800000000",
         run_id=f"{JOB}-1800000000",
@@ -80,7 +81,7 @@ def says(body: Any, *, error: bool = False, status: int = 200, **headers: str) -
     return lambda exchange: exchange.answer(status, text, **headers)
 
 
-LAMBDA = {"type": "lambda", "functionName": "gnomon-report:live"}
+LAMBDA = {"type": "lambda", "functionName": "gnomon-test-team-a--report:live"}
 HANDLER = {"type": "handler", "name": "echo"}
 
 
@@ -96,7 +97,7 @@ def text(answer: TargetAnswer) -> str:
 def test_a_function_receives_payload_and_ids_and_nothing_else() -> None:
     answer, (request,) = call(says(b'{"sum": 1.0}'), LAMBDA)
     assert (answer.status, answer.result) == (ExecutionStatus.COMPLETED, '{"sum":1.0}')
-    assert request.path == "/2015-03-31/functions/gnomon-report%3Alive/invocations"
+    assert request.path == "/2015-03-31/functions/gnomon-test-team-a--report%3Alive/invocations"
     assert request.headers["x-amz-invocation-type"] == "RequestResponse"
     event = json.loads(request.body)
     assert event == {

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from functions.adapters.secret_values import SecretError, SecretValues
 
-NAME = "gnomon-hook"
+NAME = "gnomon-test-team-a--hook"
 
 
 class TickingClock:

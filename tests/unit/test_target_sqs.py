@@ -16,6 +16,7 @@ JOB = "3f1c2a4e-0b5d-4c7e-9a8f-1234567890ab"
 
 def invocation(attempt: int = 1, payload: str = '{"r":1.0,"t":"\uffff"}') -> Invocation:
     return Invocation(
+        owner="team-a",
         job_id=JOB,
         slot_id="1800000000",
         run_id=f"{JOB}-1800000000",
@@ -43,7 +44,7 @@ def received(client: Any, url: str) -> list[dict[str, Any]]:
 
 
 def test_a_queue_receives_the_payload_and_the_ids_as_attributes(sqs: Any) -> None:
-    url = sqs.create_queue(QueueName="gnomon-work")["QueueUrl"]
+    url = sqs.create_queue(QueueName="gnomon-test-team-a--work")["QueueUrl"]
     answer = SqsTarget(sqs).call(invocation(), {"type": "sqs", "queueUrl": url})
     (message,) = received(sqs, url)
     assert answer.status == "COMPLETED"
@@ -60,7 +61,7 @@ def test_a_queue_receives_the_payload_and_the_ids_as_attributes(sqs: Any) -> Non
 
 
 def test_a_fifo_queue_takes_a_run_once_whatever_its_attempts(sqs: Any) -> None:
-    url = sqs.create_queue(QueueName="gnomon-work.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    url = sqs.create_queue(QueueName="gnomon-test-team-a--work.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     for attempt in (1, 2):
         assert SqsTarget(sqs).call(invocation(attempt), {"queueUrl": url}).status == "COMPLETED"
     (message,) = received(sqs, url)
@@ -68,7 +69,7 @@ def test_a_fifo_queue_takes_a_run_once_whatever_its_attempts(sqs: Any) -> None:
 
 
 def test_an_unknown_queue_is_final(sqs: Any) -> None:
-    url = "https://sqs.eu-central-1.amazonaws.com/123456789012/gnomon-none"
+    url = "https://sqs.eu-central-1.amazonaws.com/123456789012/gnomon-test-team-a--none"
     answer = SqsTarget(sqs).call(invocation(), {"queueUrl": url})
     assert (seen(answer), answer.retryable) == ("TARGET_ERROR", False)
 
@@ -98,7 +99,7 @@ def refusal(code: str, status: int) -> ClientError:
     ],
 )
 def test_what_sqs_refuses(error: Exception, code: str, retryable: bool) -> None:
-    answer = SqsTarget(Refusing(error)).call(invocation(), {"queueUrl": "https://x/1/gnomon-work"})
+    answer = SqsTarget(Refusing(error)).call(invocation(), {"queueUrl": "https://x/1/gnomon-test-team-a--work"})
     assert (seen(answer), answer.retryable) == (code, retryable)
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,9 +9,10 @@ from hypothesis import strategies as st
 
 from functions.domain.errors import InvalidFieldError
 from functions.domain.target_url import check_url, is_public, is_unguarded, parse_url
+from tests.factories import make_rules
 
-CLOSED = SimpleNamespace(unguarded_origins=())
-LOCAL = SimpleNamespace(unguarded_origins=("http://127.0.0.1:*", "!http://127.0.0.1:4566"))
+CLOSED = make_rules()
+LOCAL = make_rules(unguarded_origins=("http://127.0.0.1:*", "!http://127.0.0.1:4566"))
 
 
 def refusal(url: object, rules: object = CLOSED) -> str:
@@ -147,7 +147,7 @@ def test_only_the_listed_origins_skip_the_guard(url: str, free: bool) -> None:
 
 
 def test_an_origin_without_a_port_means_its_default_port() -> None:
-    rules = SimpleNamespace(unguarded_origins=("https://hooks.internal",))
+    rules = make_rules(unguarded_origins=("https://hooks.internal",))
     assert is_unguarded(parse_url("https://hooks.internal:443/"), rules)
     assert not is_unguarded(parse_url("https://hooks.internal:8443/"), rules)
 
