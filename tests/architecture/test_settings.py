@@ -1,12 +1,13 @@
 """Each function's variables in the template are exactly those that its settings read."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from functions import settings
-from infra.stage import STAGES
-from tests.infra.synthesized import synthesized
+from infra.stage import DEV, STAGES
+from tests.infra.synthesized import synthesize, synthesized
 
 FUNCTIONS = {
     "Api": settings.ApiSettings,
@@ -55,6 +56,21 @@ def test_the_values_are_those_of_the_stage() -> None:
     assert api.run_queues.high == settings.Queue(url="Queues/RunHigh", arn="Queues/RunHigh.Arn")
     assert api.run_queues.normal == settings.Queue(url="Queues/RunNormal", arn="Queues/RunNormal.Arn")
     assert api.run_queues.low == settings.Queue(url="Queues/RunLow", arn="Queues/RunLow.Arn")
+
+
+def test_rules_of_targets_arrive_as_the_stage_says() -> None:
+    rules = settings.TargetRules(
+        ports=(443,),
+        shared_targets=("sqs:gnomon-dev-audit",),
+        handler_owners=(("billing.*", ("team-billing", "team-b")), ("purge", ())),
+    )
+    template = synthesize(replace(DEV, target_rules=rules))
+
+    for function in ("Api", "Executor", "Steps"):
+        variables = template.properties(f"Functions/{function}/Function")["Environment"]["Variables"]
+        read = FUNCTIONS[function].from_environment(variables).target_rules  # type: ignore[attr-defined]
+        assert (read.unguarded_origins, read.ports, read.shared_targets) == ((), (443,), ("sqs:gnomon-dev-audit",))
+        assert [(name, tuple(owners)) for name, owners in read.handler_owners] == list(rules.handler_owners)
 
 
 def test_the_sweep_knows_how_many_messages_the_executor_can_have_in_hand() -> None:

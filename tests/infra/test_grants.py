@@ -1,12 +1,14 @@
 """What each role may do, written down a second time and in full: the template may hold no more and no less."""
 
 import json
+from dataclasses import replace
+from fnmatch import fnmatchcase
 
 import pytest
 
 from infra.grants import GRANTS
 from infra.stage import DEV
-from tests.infra.synthesized import Template, synthesize
+from tests.infra.synthesized import Template, synthesize, synthesized
 
 JOBS = "Storage/Jobs.Arn"
 EXECUTIONS = "Storage/Executions.Arn"
@@ -17,9 +19,9 @@ STREAMS = {"Storage/Jobs.StreamArn", "Storage/Coordination.StreamArn"}
 RUN_QUEUES = {"Queues/RunHigh.Arn", "Queues/RunNormal.Arn", "Queues/RunLow.Arn"}
 SCHEDULES = "arn:<Partition>:scheduler:<Region>:<AccountId>:schedule/Hints/Group/*"
 EXECUTIONS_OF_THE_MACHINE = "arn:<Partition>:states:<Region>:<AccountId>:execution:StateMachine/Attempts.Name:*"
-ALLOWED_QUEUES = "arn:<Partition>:sqs:<Region>:<AccountId>:gnomon-*"
-ALLOWED_FUNCTIONS = "arn:<Partition>:lambda:<Region>:<AccountId>:function:gnomon-*"
-ALLOWED_SECRETS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon-*"
+ALLOWED_QUEUES = "arn:<Partition>:sqs:<Region>:<AccountId>:gnomon-<Stage>-*"
+ALLOWED_FUNCTIONS = "arn:<Partition>:lambda:<Region>:<AccountId>:function:gnomon-<Stage>-*"
+ALLOWED_SECRETS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon-<Stage>-*"
 
 TABLE_KEY = {
     f"kms:{action}": {KEY}
@@ -147,11 +149,61 @@ def test_a_function_may_do_what_it_does_and_no_more(template: Template, name: st
             action: {arn.replace("/Hints/Group/", "/default/") for arn in arns} for action, arns in expected.items()
         }
 
+    expected = {
+        action: {arn.replace("<Stage>", template.stage.name) for arn in arns} for action, arns in expected.items()
+    }
     for action, alias in template.stage.action_aliases:
         if action in expected:
             expected = {**expected, alias: expected[action]}
 
     assert template.permissions(f"Functions/{name}/Role") == expected
+
+
+def test_two_stages_of_an_account_share_no_resource() -> None:
+    """But for what has no resources of its own."""
+    reached = {
+        stage: {arn for name in FUNCTIONS for arns in _permissions(stage, name).values() for arn in arns}
+        for stage in ("dev", "prod")
+    }
+    named = {stage: {arn for arn in arns if arn.startswith("arn:")} for stage, arns in reached.items()}
+    named = {
+        stage: {arn for arn in arns if "/Hints/" not in arn and "StateMachine/" not in arn}
+        for stage, arns in named.items()
+    }
+
+    assert {len(arns) for arns in named.values()} == {3}
+    for one in named["dev"]:
+        for other in named["prod"]:
+            assert not fnmatchcase(one.removesuffix("*") + "x", other)
+            assert not fnmatchcase(other.removesuffix("*") + "x", one)
+
+
+def _permissions(stage: str, name: str) -> dict[str, set[str]]:
+    return synthesized(stage).permissions(f"Functions/{name}/Role")
+
+
+CUSTOMER_KEY = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+
+
+def test_customer_keys_are_used_for_secrets_and_queues_only() -> None:
+    template = synthesize(replace(DEV, customer_keys=(CUSTOMER_KEY,)))
+
+    users = {}
+    for name in FUNCTIONS:
+        for statement in template.statements(f"Functions/{name}/Role"):
+            if CUSTOMER_KEY in str(statement["Resource"]):
+                assert statement["Resource"] == CUSTOMER_KEY
+                service = statement["Condition"]["StringEquals"]["kms:ViaService"]
+                users[name, service] = statement["Action"]
+
+    assert users == {
+        (name, service): actions
+        for name in ("Executor", "Steps")
+        for service, actions in {
+            "secretsmanager.<Region>.amazonaws.com": "kms:Decrypt",
+            "sqs.<Region>.amazonaws.com": ["kms:Decrypt", "kms:GenerateDataKey"],
+        }.items()
+    }
 
 
 def test_only_the_local_stage_calls_actions_by_other_names(template: Template) -> None:
@@ -198,12 +250,18 @@ def test_only_lambda_takes_the_role_of_a_function(template: Template, name: str)
 
 
 @pytest.mark.parametrize("path", ["Hints/Role", "MinuteSweep/Role"])
-def test_only_this_account_s_scheduler_takes_the_role_of_a_schedule(template: Template, path: str) -> None:
+def test_only_schedules_of_its_group_take_the_role_of_a_schedule(template: Template, path: str) -> None:
+    group = "Hints/Group" if path == "Hints/Role" and template.stage.own_schedule_group else "default"
     (statement,) = template.properties(path)["AssumeRolePolicyDocument"]["Statement"]
 
     assert statement == {
         "Action": "sts:AssumeRole",
-        "Condition": {"StringEquals": {"aws:SourceAccount": "<AccountId>"}},
+        "Condition": {
+            "StringEquals": {
+                "aws:SourceAccount": "<AccountId>",
+                "aws:SourceArn": f"arn:<Partition>:scheduler:<Region>:<AccountId>:schedule-group/{group}",
+            }
+        },
         "Effect": "Allow",
         "Principal": {"Service": "scheduler.amazonaws.com"},
     }

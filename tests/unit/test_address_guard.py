@@ -79,8 +79,12 @@ def test_scenario_29_is_refused_at_create_and_at_send(url: str, rules: object, n
 
 
 def test_one_private_address_among_public_ones_refuses_the_name(names: Names) -> None:
-    with pytest.raises(InvalidFieldError, match=r"public addresses only, and 10\.0\.0\.7 is not one"):
+    with pytest.raises(InvalidFieldError, match="public addresses only") as caught:
         AddressGuard(CLOSED, resolve=names).check("https://mixed.test/")
+    assert "10.0.0.7" not in caught.value.message, "what a name resolves to inside is not told"
+    with pytest.raises(InvalidFieldError, match="public addresses only") as caught:
+        AddressGuard(CLOSED, resolve=names).destination("https://mixed.test/")
+    assert "10.0.0.7" not in caught.value.message
 
 
 @pytest.mark.parametrize("host", ["linklocal.test", "metadata.test"])
@@ -161,7 +165,7 @@ def test_a_resolver_that_hangs_does_not_hold_up_create(hanging: Hanging) -> None
     started = time.monotonic()
     guard.check("https://slow.test/")
     assert time.monotonic() - started < 2 * CREATE_SECONDS + 1
-    with pytest.raises(InvalidFieldError, match=r"10\.0\.0\.7"):
+    with pytest.raises(InvalidFieldError, match="public addresses only"):
         guard.check("https://private.test/")
 
 
@@ -175,7 +179,7 @@ def test_many_names_that_hang_hold_up_one_request_no_longer_than_one(hanging: Ha
     while hanging.asked == CREATE_RESOLUTIONS:
         guard.check("https://slow.test/")
         time.sleep(0.01)
-    with pytest.raises(InvalidFieldError, match=r"10\.0\.0\.7"):
+    with pytest.raises(InvalidFieldError, match="public addresses only"):
         guard.check("https://private.test/")
 
 

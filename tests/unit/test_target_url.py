@@ -146,6 +146,26 @@ def test_only_the_listed_origins_skip_the_guard(url: str, free: bool) -> None:
     refusal(url, CLOSED)
 
 
+@pytest.mark.parametrize("url", ["https://example.com/", "https://example.com:443/", "https://example.com:8443/"])
+def test_ports_of_https_are_allowed(url: str) -> None:
+    check_url(url, CLOSED)
+    check_url(url, LOCAL)
+
+
+@pytest.mark.parametrize("port", [1, 22, 25, 80, 444, 3306, 6379, 8080, 8442, 65_535])
+@pytest.mark.parametrize("host", ["example.com", "93.184.215.14", "[2606:4700::1111]"])
+def test_other_ports_are_refused_naming_those_that_are_allowed(host: str, port: int) -> None:
+    for rules in (CLOSED, LOCAL):
+        assert f"has port {port}: on this stage it must be 443 or 8443" in refusal(f"https://{host}:{port}/", rules)
+
+
+def test_a_stage_may_list_other_ports() -> None:
+    rules = make_rules(ports=(443, 9_443))
+    check_url("https://example.com:9443/", rules)
+    assert "443 or 9443" in refusal("https://example.com:8443/", rules)
+    assert "must be 443." in refusal("https://example.com:8443/", make_rules(ports=(443,)))
+
+
 def test_an_origin_without_a_port_means_its_default_port() -> None:
     rules = make_rules(unguarded_origins=("https://hooks.internal",))
     assert is_unguarded(parse_url("https://hooks.internal:443/"), rules)
