@@ -36,7 +36,6 @@ from functions.usecases.services import Attempts, Engine, Executor
 if TYPE_CHECKING:
     from functions.api.serving import Handler
     from functions.domain.execution import Execution
-    from functions.domain.target_access import TargetPolicy
     from functions.ports import (
         Circuits,
         Clock,
@@ -168,6 +167,7 @@ def api() -> Handler:
     from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
     from functions.adapters.throttling import is_transient
     from functions.api.app import create_app
+    from functions.domain.target_access import TargetPolicy
     from functions.settings import ApiSettings
     from functions.usecases.services import Services
 
@@ -186,7 +186,7 @@ def api() -> Handler:
         graphs=DynamoDbGraphs(dynamodb, settings.coordination_table),
         workflows=DynamoDbWorkflows(dynamodb, settings.coordination_table),
     )
-    rules = _target_policy(settings)
+    rules = TargetPolicy.of_stage(settings.stage, settings.target_rules, home=settings.run_queues.high.arn)
     return create_app(
         services,
         limits=_limits(settings),
@@ -198,23 +198,6 @@ def api() -> Handler:
         stage=settings.stage,
         version=settings.version,
         address=settings.api_address,
-    )
-
-
-def _target_policy(settings: ApiSettings | StepsSettings) -> TargetPolicy:
-    """The rules of the stage, in the account and the region of its own queues."""
-    from functions.domain.target_access import TargetPolicy
-
-    *_, region, account, _ = settings.run_queues.high.arn.split(":")
-    rules = settings.target_rules
-    return TargetPolicy(
-        stage=settings.stage,
-        account=account,
-        region=region,
-        unguarded_origins=rules.unguarded_origins,
-        ports=rules.ports,
-        shared_targets=rules.shared_targets,
-        handler_owners=rules.handler_owners,
     )
 
 
@@ -253,30 +236,17 @@ def poll() -> Handler:
 
 def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     """What calls targets; `longest_call` in seconds."""
-    from functions.adapters.address_guard import AddressGuard
-    from functions.adapters.http_target import HttpTarget
-    from functions.adapters.lambda_target import LambdaTarget, invoke_config
-    from functions.adapters.secret_values import SecretValues
-    from functions.adapters.sqs_target import SqsTarget
-    from functions.adapters.targets import TargetRouter
+    from functions.adapters.lambda_target import invoke_config
     from functions.adapters.throttling import is_transient
+    from functions.target_calls import make_targets
 
     ports = _ports(settings, retention_days=settings.retention_days)
-    clock, rules = ports["clock"], _target_policy(settings)
-    targets = TargetRouter(
-        rules=rules,
-        http=HttpTarget(
-            guard=AddressGuard(rules),
-            secrets=SecretValues(_client("secretsmanager"), clock=clock),
-            webhook_secret_arn=settings.webhook_secret_arn,
-            clock=clock,
-        ),
-        lambda_=LambdaTarget(
-            boto3.client("lambda", config=invoke_config(longest_call)),
-            jobs_function=settings.jobs_function,
-            clock=clock,
-        ),
-        sqs=SqsTarget(_client("sqs")),
+    targets = make_targets(
+        settings,
+        ports["clock"],
+        functions=boto3.client("lambda", config=invoke_config(longest_call)),
+        secrets=_client("secretsmanager"),
+        sqs=_client("sqs"),
     )
     return {**ports, "targets": targets, "is_transient": is_transient}
 

@@ -39,17 +39,8 @@ _QUEUE_HOST = re.compile(r"sqs\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?"
 _QUEUE_FORM = "must be a queue's URL, https://sqs.<region>.amazonaws.com/<account>/<name>"
 
 
-class TargetRules(UrlRules, Protocol):
-    """What jobs of a stage may name as targets; TargetPolicy is one."""
-
-    @property
-    def stage(self) -> str: ...
-
-    @property
-    def account(self) -> str: ...
-
-    @property
-    def region(self) -> str: ...
+class StageRules(UrlRules, Protocol):
+    """What a stage says of targets; `settings.TargetRules` is one."""
 
     @property
     def shared_targets(self) -> tuple[str, ...]:
@@ -62,6 +53,19 @@ class TargetRules(UrlRules, Protocol):
         ...
 
 
+class TargetRules(StageRules, Protocol):
+    """What jobs of a stage may name as targets; TargetPolicy is one."""
+
+    @property
+    def stage(self) -> str: ...
+
+    @property
+    def account(self) -> str: ...
+
+    @property
+    def region(self) -> str: ...
+
+
 class TargetPolicy(NamedTuple):
     """The rules of one stage in one account."""
 
@@ -72,6 +76,20 @@ class TargetPolicy(NamedTuple):
     ports: tuple[int, ...]
     shared_targets: tuple[str, ...]
     handler_owners: tuple[tuple[str, Sequence[str]], ...]
+
+    @classmethod
+    def of_stage(cls, stage: str, rules: StageRules, *, home: str) -> TargetPolicy:
+        """`home`: the ARN of anything in the stage's account and region."""
+        _, _, _, region, account, *_ = home.split(":")
+        return cls(
+            stage=stage,
+            account=account,
+            region=region,
+            unguarded_origins=rules.unguarded_origins,
+            ports=rules.ports,
+            shared_targets=rules.shared_targets,
+            handler_owners=rules.handler_owners,
+        )
 
 
 def own_prefix(stage: str, owner: str) -> str | None:

@@ -69,7 +69,8 @@ def _shown(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case settings.TargetRules():
-            return "; ".join(", ".join(part) for part in (value.name_prefixes, value.unguarded_origins) if part)
+            parts = (value.unguarded_origins, value.ports, value.shared_targets, value.handler_owners)
+            return "; ".join(", ".join(map(str, part)) for part in parts if part)
         case (MachineClient(), *_):
             return ", ".join(
                 f"{each.name} ({each.role if each.team is None else f'{each.role} of {each.team}'})" for each in value

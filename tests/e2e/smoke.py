@@ -22,7 +22,7 @@ from tests.e2e.people import People
 from tests.e2e.smoke_graphs import GRAPH_CHECKS
 from tests.e2e.smoke_limits import LIMIT_CHECKS
 from tests.e2e.smoke_work import WORK_CHECKS, reports_progress
-from tests.e2e.stack import Api, Aws, Stack, job_body, once, unique, until
+from tests.e2e.stack import Api, Aws, Stack, job_body, once, own_name, unique, until
 from tests.e2e.subscriber import Subscriber
 from tests.e2e.target import Endpoint
 from tests.e2e.user_function import make_function, remove_function
@@ -175,7 +175,7 @@ class Smoke:
         self.ran(target=self.endpoint.target())
 
     def runs_http_with_a_secret(self, **changes: Any) -> None:
-        name = unique("gnomon-e2e")
+        name = own_name(self.stack, "admin")
         self.aws.secrets.create_secret(Name=name, SecretString="s3cr3t-value")
         self.ran(target=self.endpoint.target() | {"headers": {"X-Secret": {"secretArn": name}}}, **changes)
 
@@ -183,7 +183,7 @@ class Smoke:
         self.ran(target={"type": "lambda", "functionName": self.function})
 
     def sends_to_a_queue(self, **changes: Any) -> None:
-        url = self.aws.sqs.create_queue(QueueName=unique("gnomon-e2e"))["QueueUrl"]
+        url = self.aws.sqs.create_queue(QueueName=own_name(self.stack, "admin"))["QueueUrl"]
         self.ran(target={"type": "sqs", "queueUrl": url}, **changes)
         self.aws.sqs.delete_queue(QueueUrl=url)
 
@@ -422,7 +422,7 @@ class Smoke:
     @cached_property
     def function(self) -> str:
         """A function of the user's, under a name that the stage allows."""
-        return make_function(self.aws)
+        return make_function(self.aws, own_name(self.stack, "admin"))
 
     def clean_up(self) -> None:
         """Delete what the checks made."""

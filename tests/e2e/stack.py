@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -153,6 +154,17 @@ def instant(text: str) -> float:
 
 def rfc3339(epoch: float) -> str:
     return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def owner_of(token: str) -> str:
+    """Owner of what this user without a team makes: the token's subject."""
+    claims = token.split(".")[1]
+    return str(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["sub"])
+
+
+def own_name(stack: Stack, role: str = "scheduler", *, owner: str | None = None) -> str:
+    """A new name of a function, queue or secret that jobs of this owner may use."""
+    return f"gnomon-local-{owner or owner_of(stack.tokens[role])}--{uuid.uuid4().hex[:12]}"
 
 
 def unique(prefix: str) -> str:

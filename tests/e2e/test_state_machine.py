@@ -14,7 +14,7 @@ import pytest
 from functions.domain.lease import LEASE_GRACE, LEASE_MARGIN
 from gnomon.client import Client
 from tests.e2e.processes import kill, processes_of
-from tests.e2e.stack import Api, Aws, Stack, instant, job_body, once, problem, until
+from tests.e2e.stack import Api, Aws, Stack, instant, job_body, once, own_name, problem, until
 from tests.e2e.target import Endpoint
 from tests.e2e.user_function import make_function, remove_function
 
@@ -116,9 +116,9 @@ def test_attempt_is_cut_off_at_its_timeout_and_retried(
 @pytest.mark.on_time
 @pytest.mark.parametrize("orchestrated", [True, False])
 def test_function_of_the_users_is_not_waited_for_longer(
-    aws: Aws, scheduler: Client, create: Create, orchestrated: bool
+    stack: Stack, aws: Aws, scheduler: Client, create: Create, orchestrated: bool
 ) -> None:
-    function = make_function(aws)
+    function = make_function(aws, own_name(stack))
     try:
         made = create(
             schedule=once(0),

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gnomon.errors import GnomonApiError
-from tests.e2e.stack import job_body, once, problem, unique, until
+from tests.e2e.stack import job_body, once, own_name, owner_of, problem, unique, until
 from tests.e2e.user_function import make_function, remove_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gnomon.client import Client
+    from tests.e2e.people import People
     from tests.e2e.stack import Api, Aws, Stack
     from tests.e2e.target import Endpoint
 
@@ -30,16 +32,16 @@ def ended(client: Client, job_id: str, status: str = "COMPLETED") -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def function(aws: Aws) -> Iterator[str]:
-    """Under a name that the stage allows."""
-    name = make_function(aws)
+def function(stack: Stack, aws: Aws) -> Iterator[str]:
+    """The scheduler's own."""
+    name = make_function(aws, own_name(stack))
     yield name
     remove_function(aws, name)
 
 
 @pytest.fixture
-def queue(aws: Aws) -> Iterator[str]:
-    url = aws.sqs.create_queue(QueueName=unique("gnomon-e2e"))["QueueUrl"]
+def queue(stack: Stack, aws: Aws) -> Iterator[str]:
+    url = aws.sqs.create_queue(QueueName=own_name(stack))["QueueUrl"]
     yield url
     aws.sqs.delete_queue(QueueUrl=url)
 
@@ -108,8 +110,10 @@ def test_queue(aws: Aws, scheduler: Client, create: Callable[..., dict[str, Any]
     assert execution["result"] == {"messageId": message["MessageId"]}
 
 
-def test_secret_header(aws: Aws, scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]) -> None:
-    secret = aws.secrets.create_secret(Name=unique("gnomon-e2e"), SecretString="s3cr3t-value")
+def test_secret_header(
+    stack: Stack, aws: Aws, scheduler: Client, endpoint: Endpoint, create: Callable[..., dict[str, Any]]
+) -> None:
+    secret = aws.secrets.create_secret(Name=own_name(stack), SecretString="s3cr3t-value")
     headers = {"Authorization": {"secretArn": secret["ARN"]}, "X-Api-Key": "plain-key"}
     job = create(schedule=once(0), target=endpoint.target() | {"headers": headers})
     assert job["target"]["headers"] == {"Authorization": {"secretArn": secret["ARN"]}, "X-Api-Key": "***"}
@@ -123,16 +127,134 @@ def test_secret_header(aws: Aws, scheduler: Client, endpoint: Endpoint, create: 
     "target",
     [
         {"type": "lambda", "functionName": "somebody-elses"},
-        {"type": "lambda", "functionName": "arn:aws:lambda:us-east-1:000000000000:function:somebody-elses"},
+        {"type": "lambda", "functionName": "gnomon-local-somebody-elses"},
+        {"type": "lambda", "functionName": "gnomon-dev-team-a--somebody"},
         {"type": "sqs", "queueUrl": "https://sqs.us-east-1.amazonaws.com/000000000000/somebody"},
         {"type": "http", "url": "https://example.com/", "headers": {"X": {"secretArn": "somebody-elses"}}},
     ],
-    ids=["function", "function's arn", "queue", "secret"],
+    ids=["function", "no owner's", "other stage", "queue", "secret"],
 )
-def test_name_outside_the_allow_list(api: Api, target: dict[str, Any]) -> None:
+def test_name_that_is_not_the_owner_s(stack: Stack, api: Api, target: dict[str, Any]) -> None:
     (message,) = problem(api.post("/v1/jobs", job_body(target=target)), 400, "VALIDATION_ERROR").values()
     assert "somebody" in message
-    assert "gnomon-" in message
+    assert f'"gnomon-local-{owner_of(stack.tokens["scheduler"])}--"' in message
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"type": "lambda", "functionName": "arn:aws:lambda:eu-west-1:999999999999:function:gnomon-local-x"},
+        {"type": "sqs", "queueUrl": "https://sqs.eu-west-1.amazonaws.com/999999999999/gnomon-local-x"},
+    ],
+    ids=["function", "queue"],
+)
+def test_target_of_another_account(api: Api, target: dict[str, Any]) -> None:
+    (message,) = problem(api.post("/v1/jobs", job_body(target=target)), 400, "VALIDATION_ERROR").values()
+    assert "is in account 999999999999, region eu-west-1" in message
+    assert "account 000000000000, region us-east-1" in message
+
+
+@dataclass(frozen=True)
+class Teams:
+    """Two teams that share the stage, and what belongs to each."""
+
+    a: str
+    """Token of a scheduler."""
+    b: str
+    secrets: dict[str, str]
+    """Names by owner."""
+    queues: dict[str, str]
+    """URLs by owner."""
+
+
+@pytest.fixture(scope="module")
+def teams(stack: Stack, aws: Aws, people: People) -> Iterator[Teams]:
+    """`team-a` and `team-a-b`: one's name is the beginning of the other's."""
+    owners = ("team-a", "team-a-b")
+    names = {owner: own_name(stack, owner=owner) for owner in owners}
+    for owner, name in names.items():
+        aws.secrets.create_secret(Name=name, SecretString=f"{owner}-top-secret")
+    urls = {owner: aws.sqs.create_queue(QueueName=name)["QueueUrl"] for owner, name in names.items()}
+    tokens = [people.token("scheduler", owner) for owner in owners]
+    yield Teams(*tokens, names, urls)
+    for owner, name in names.items():
+        aws.secrets.delete_secret(SecretId=name, ForceDeleteWithoutRecovery=True)
+        aws.sqs.delete_queue(QueueUrl=urls[owner])
+
+
+def with_secret(endpoint: Endpoint, name: str) -> dict[str, Any]:
+    return endpoint.target() | {"headers": {"X-Leak": {"secretArn": name}}}
+
+
+def test_another_team_s_secret_and_queue_are_refused(api: Api, teams: Teams, endpoint: Endpoint) -> None:
+    for token, own, other in ((teams.a, "team-a", "team-a-b"), (teams.b, "team-a-b", "team-a")):
+        targets = {
+            "target.headers.X-Leak.secretArn": with_secret(endpoint, teams.secrets[other]),
+            "target.queueUrl": {"type": "sqs", "queueUrl": teams.queues[other]},
+        }
+        for field, target in targets.items():
+            found = problem(api.post("/v1/jobs", job_body(target=target), token=token), 400, "VALIDATION_ERROR")
+            assert list(found) == [field]
+            assert f'jobs of "{own}"' in found[field]
+            assert f'"gnomon-local-{own}--"' in found[field]
+
+
+def test_own_secret_is_sent(api: Api, scheduler: Client, teams: Teams, endpoint: Endpoint) -> None:
+    body = job_body(schedule=once(0), target=with_secret(endpoint, teams.secrets["team-a"]))
+    job = api.post("/v1/jobs", body, token=teams.a).json()
+    ended(scheduler, job["id"])
+    (call,) = endpoint.calls(job["id"])
+    assert call.headers["x-leak"] == "team-a-top-secret"
+
+
+@pytest.mark.parametrize("orchestrated", [False, True], ids=["executor", "state machine"])
+def test_secret_that_came_into_the_row_is_not_sent(
+    stack: Stack, aws: Aws, api: Api, scheduler: Client, teams: Teams, endpoint: Endpoint, *, orchestrated: bool
+) -> None:
+    """The role may read the secrets of all owners: the check at the call is what keeps this one back."""
+    target = with_secret(endpoint, teams.secrets["team-a"])
+    body = job_body(schedule=once(8), target=target, orchestrated=orchestrated)
+    job = api.post("/v1/jobs", body, token=teams.a).json()
+    replace_in_row(aws, stack, job["id"], teams.secrets["team-a"], teams.secrets["team-a-b"])
+    must_not_be_sent(scheduler, job["id"], endpoint)
+
+
+def test_job_that_changed_hands_does_not_take_its_secret_along(
+    stack: Stack, aws: Aws, api: Api, scheduler: Client, teams: Teams, endpoint: Endpoint
+) -> None:
+    body = job_body(schedule=once(8), target=with_secret(endpoint, teams.secrets["team-a"]))
+    job = api.post("/v1/jobs", body, token=teams.a).json()
+    aws.dynamodb.update_item(
+        TableName=stack.outputs["JobsTable"],
+        Key={"jobId": {"S": job["id"]}, "S": {"S": "S"}},
+        UpdateExpression="SET o = :o",
+        ConditionExpression="o = :a",
+        ExpressionAttributeValues={":o": {"S": "team-a-b"}, ":a": {"S": "team-a"}},
+    )
+    must_not_be_sent(scheduler, job["id"], endpoint)
+
+    found = problem(api.post(f"/v1/jobs/{job['id']}/retry", {}, token=teams.b), 400, "VALIDATION_ERROR")
+    assert list(found) == ["target.headers.X-Leak.secretArn"]
+
+
+def must_not_be_sent(scheduler: Client, job_id: str, endpoint: Endpoint) -> None:
+    (execution,) = ended(scheduler, job_id, "FAILED")
+    assert (execution["error"]["code"], execution["reason"]) == ("TARGET_ERROR", "NOT_RETRYABLE")
+    assert "target.headers.X-Leak.secretArn" in execution["error"]["message"]
+    assert "is not allowed for jobs of" in execution["error"]["message"]
+    assert endpoint.calls(job_id) == []
+
+
+def test_queue_that_came_into_the_row_gets_nothing(
+    stack: Stack, aws: Aws, api: Api, scheduler: Client, teams: Teams
+) -> None:
+    target = {"type": "sqs", "queueUrl": teams.queues["team-a"]}
+    job = api.post("/v1/jobs", job_body(schedule=once(8), target=target), token=teams.a).json()
+    replace_in_row(aws, stack, job["id"], teams.queues["team-a"], teams.queues["team-a-b"])
+    (execution,) = ended(scheduler, job["id"], "FAILED")
+    assert execution["error"]["code"] == "TARGET_ERROR"
+    assert 'jobs of "team-a"' in execution["error"]["message"]
+    assert "Messages" not in aws.sqs.receive_message(QueueUrl=teams.queues["team-a-b"])
 
 
 @pytest.mark.case(29)
@@ -176,7 +298,7 @@ def test_private_address_at_send(
 
 
 def replace_in_row(aws: Aws, stack: Stack, job_id: str, old: str, new: str) -> None:
-    """Change a text in the job's stored definition, as nobody but the table's owner can."""
+    """Change a text in the job's stored definition, as only the table's owner can."""
     table = stack.outputs["JobsTable"]
     rows = aws.dynamodb.query(
         TableName=table, KeyConditionExpression="jobId = :id", ExpressionAttributeValues={":id": {"S": job_id}}

@@ -6,7 +6,7 @@ import io
 import json
 import zipfile
 
-from tests.e2e.stack import Aws, unique
+from tests.e2e.stack import Aws
 
 FUNCTION = """
 import time
@@ -20,9 +20,8 @@ def handler(event, context):
 """
 
 
-def make_function(aws: Aws) -> str:
+def make_function(aws: Aws, name: str) -> str:
     """The name of a new function that answers what it was given, or fails, or sleeps, where the payload says so."""
-    name = unique("gnomon-e2e")
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("app.py", FUNCTION)
