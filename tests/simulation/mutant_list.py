@@ -7,6 +7,7 @@ underscores are those of docs/protocol.md.
 from __future__ import annotations
 
 from tests.simulation.mutant import Mutant, m
+from tests.simulation.mutants_access import ACCESS_MUTANTS
 from tests.simulation.mutants_gates import GATE_MUTANTS
 from tests.simulation.mutants_graph import GRAPH_MUTANTS
 from tests.simulation.mutants_inputs import INPUT_MUTANTS
@@ -1120,7 +1121,7 @@ MUTANTS: list[Mutant] = [
     ),
 ]
 MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS + RACE_MUTANTS + PERMIT_MUTANTS + INPUT_MUTANTS
-MUTANTS += OUTAGE_MUTANTS
+MUTANTS += OUTAGE_MUTANTS + ACCESS_MUTANTS
 
 EXCLUDED = {
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",
