@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from functions.settings import RetryDefaults, TargetRules
+from functions.settings import CircuitRules, RetryDefaults, TargetRules
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,6 +48,7 @@ def settings_environment() -> dict[str, str]:
         "IDEMPOTENCY_TABLE": "idempotency",
         "COORDINATION_TABLE": "coordination",
         "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
+        "CIRCUIT_RULES": json.dumps(dataclasses.asdict(CircuitRules())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(dict.fromkeys(("high", "normal", "low"), queue)),
         "RUN_CAPACITY": json.dumps(dict.fromkeys(("high", "normal", "low"), 100)),

@@ -29,8 +29,8 @@ from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.system_clock import SystemClock
 from functions.adapters.timetable import RunQueue, SqsTimetable
+from functions.defaults import stage_defaults
 from functions.domain.definition import Priority
-from functions.domain.job_type import TypeConfig
 from functions.usecases.services import Attempts, Engine, Executor
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
         DeadLettersSettings,
         ExecutorSettings,
         PollSettings,
-        RetryDefaults,
         RunCapacity,
         StepsSettings,
         SweepSettings,
@@ -134,24 +133,10 @@ def _ports(
         "types": RememberedJobTypes(
             DynamoDbRetryConfigs(_client("dynamodb"), settings.coordination_table),
             clock=clock,
-            defaults=stage_defaults(settings.retry_defaults),
+            defaults=stage_defaults(settings.retry_defaults, settings.circuit_rules),
         ),
         "ended": telemetry.attempt_ended,
     }
-
-
-def stage_defaults(retry: RetryDefaults) -> TypeConfig:
-    """What the stage says of retries, in the words of the contract."""
-    return TypeConfig(
-        retry={
-            "maxRetries": retry.max_retries,
-            "backoffStrategy": retry.backoff_strategy,
-            "initialDelaySeconds": retry.initial_delay_seconds,
-            "maxDelaySeconds": retry.max_delay_seconds,
-            "multiplier": retry.multiplier,
-            "jitter": retry.jitter,
-        }
-    )
 
 
 @cache

@@ -282,8 +282,8 @@ class Circuits(Protocol):
         """
         ...
 
-    def list(self, *, limit: int, cursor: str | None) -> Page[Circuit]:
-        """In the order of their keys.
+    def list(self, owner: str | None, *, limit: int, cursor: str | None) -> Page[Circuit]:
+        """An owner's, in the order of their keys; None: those that all owners share.
 
         Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
         """

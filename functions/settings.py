@@ -70,6 +70,20 @@ class RetryDefaults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitRules:
+    """When circuits of targets open and close where a job's type says nothing, and which ones all owners share."""
+
+    failure_threshold: int = 5
+    """Failures one after another that open a circuit."""
+    open_seconds: int = 30
+    success_threshold: int = 1
+    """Probes that must succeed one after another to close it."""
+    shared: tuple[str, ...] = ()
+    """Targets, as `http:api.example.com:443`, whose circuit the jobs of all owners share: one team's failing job opens
+    it for every team. It follows this stage's thresholds, and only admins reset it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRules:
     """What jobs of this stage may name as targets."""
 
@@ -115,6 +129,7 @@ class ApiSettings(_Settings):
     idempotency_table: str
     coordination_table: str
     retry_defaults: RetryDefaults
+    circuit_rules: CircuitRules
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
@@ -136,6 +151,7 @@ class PollSettings(_Settings):
     schedule_group: str
     scheduler_role_arn: str
     retry_defaults: RetryDefaults
+    circuit_rules: CircuitRules
     caller_limits: CallerLimits
     machine_teams: tuple[tuple[str, str], ...]
     """Client ids of machines, each with the team it acts for."""
@@ -147,6 +163,7 @@ class StepsSettings(_Settings):
     executions_table: str
     coordination_table: str
     retry_defaults: RetryDefaults
+    circuit_rules: CircuitRules
     retention_days: int
     run_queues: RunQueues
     schedule_group: str
@@ -167,6 +184,7 @@ class SweepSettings(_Settings):
     executions_table: str
     coordination_table: str
     retry_defaults: RetryDefaults
+    circuit_rules: CircuitRules
     retention_days: int
     run_queues: RunQueues
     run_capacity: RunCapacity

@@ -162,12 +162,14 @@ class Client(Caller):
         """The type's jobs follow the stage again. For admins."""
         self._call("DELETE", _retry_config(job_type))
 
-    def list_circuits(self, *, page_size: int = 50, cursor: str | None = None) -> Pages[Circuit]:
-        """Circuits of targets, by key, for callers who read all owners' jobs. Pages as it goes."""
-        return self._pages("/v1/circuits", {}, page_size, cursor=cursor)
+    def list_circuits(
+        self, *, owner: str | None = None, page_size: int = 50, cursor: str | None = None
+    ) -> Pages[Circuit]:
+        """Your own circuits, by key; `owner="*"` for all your role may see, shared ones included. Pages as it goes."""
+        return self._pages("/v1/circuits", {"owner": owner}, page_size, cursor=cursor)
 
     def reset_circuit(self, key: str) -> Circuit:
-        """Close the circuit: its target is called again. For admins."""
+        """Close the circuit: its target is called again. For its owner, and admins."""
         return cast("Circuit", self._call("POST", f"/v1/circuits/{segment(key, 'circuit key')}/reset"))
 
     def _act(self, job_id: str, action: str, etag: str | None) -> Job:

@@ -95,6 +95,12 @@ class RetryConfig(TypedDict, total=False):
     poisonDetection: bool
 
 
+class JobCircuitBreaker(TypedDict, total=False):
+    """Thresholds are set by the job's type or the stage."""
+
+    enabled: bool
+
+
 class CircuitBreaker(TypedDict, total=False):
     failureThreshold: int
     openSeconds: int
@@ -195,7 +201,7 @@ class _Registered(TypedDict, total=False):
     timeoutSeconds: int
     completion: Literal["response", "callback"]
     orchestrated: bool
-    circuitBreaker: CircuitBreaker
+    circuitBreaker: JobCircuitBreaker
     concurrencyKey: str
     maxConcurrency: int
     approval: Approval
@@ -346,9 +352,15 @@ class Heartbeat(Worker):
 
 
 class Circuit(TypedDict):
-    """A target that jobs with a circuit breaker call: CLOSED, OPEN (left alone), HALF_OPEN (one attempt tries it)."""
+    """What is known of a target that an owner's jobs call: CLOSED, OPEN (left alone), HALF_OPEN (one attempt tries it).
+
+    Without an owner it is one that the jobs of all owners share.
+    """
 
     key: str
+    owner: str | None
+    jobType: str | None
+    target: str
     state: Literal["CLOSED", "OPEN", "HALF_OPEN"]
     failures: int
     since: str | None

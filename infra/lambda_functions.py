@@ -253,7 +253,7 @@ class Functions(Construct):
         """
         written = ["INSERT", "MODIFY"]
         states = {"eventName": written, "dynamodb": {"Keys": {"S": {"S": ["S"]}}}}
-        circuits = {"eventName": written, "dynamodb": {"Keys": {"kind": {"S": ["circuit"]}}}}
+        circuits = {"eventName": written, "dynamodb": {"Keys": {"kind": {"S": [{"prefix": "circuit#"}]}}}}
         workers = {"eventName": ["INSERT"], "dynamodb": {"Keys": {"kind": {"S": ["worker"]}}}}
         for construct_id, arn, patterns in (
             ("TakeChanges", jobs_arn, (states,)),

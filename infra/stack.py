@@ -116,6 +116,7 @@ class GnomonStack(Stack):
             "idempotency_table": self.storage.idempotency.table_name,
             "coordination_table": self.storage.coordination.table_name,
             "retry_defaults": dataclasses.asdict(stage.retry_defaults),
+            "circuit_rules": dataclasses.asdict(stage.circuit_rules) | {"shared": list(stage.circuit_rules.shared)},
             "retention_days": stage.history_retention_days,
             "run_queues": {
                 name: {"url": queue.queue_url, "arn": queue.queue_arn} for name, queue in self.queues.run_queues.items()

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from functions.settings import CallerLimits, RetryDefaults, TargetRules
+from functions.settings import CallerLimits, CircuitRules, RetryDefaults, TargetRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +92,8 @@ class Stage:
     executor's and the steps' role use them."""
     retry_defaults: RetryDefaults = field(default_factory=RetryDefaults)
     """For jobs that say nothing of retries, and whose type says nothing either."""
+    circuit_rules: CircuitRules = field(default_factory=CircuitRules)
+    """When circuits of targets open and close where a job's type says nothing, and which ones all owners share."""
     run_concurrency: RunConcurrency
     sweep_concurrency: int = 1
     poll_concurrency: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from functions.domain.caller import Caller, Role
@@ -109,8 +109,18 @@ class Driver:
         return self.world.clock
 
     def create(
-        self, *, caller: Caller = SCHEDULER, payload: str = "{}", enabled: bool | None = None, **document: Any
+        self,
+        *,
+        caller: Caller = SCHEDULER,
+        payload: str = "{}",
+        enabled: bool | None = None,
+        breaker: Mapping[str, int] | None = None,
+        **document: Any,
     ) -> Job:
+        """`breaker`: the job asks for a circuit, whose thresholds, the stage's, are these."""
+        if breaker is not None:
+            self.world.types.set_circuits(**breaker)
+            document["circuitBreaker"] = {}
         draft = JobDraft(document=make_document(**document), payload=payload, enabled=enabled)
         return create_job(self.services, caller, draft).job
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from functions.domain.circuit import Circuit
+from functions.domain.circuit import Circuit, CircuitPolicy
+from functions.domain.circuit_key import CircuitKey
 from functions.domain.concurrency import Slot, place_of
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import (
@@ -765,6 +766,11 @@ class FakeJobTypes:
         stored = self.configs.rows.get(job_type)
         return self.defaults if stored is None else TypeConfig.read(stored.document).over(self.defaults)
 
+    def set_circuits(self, *shared: str, **thresholds: int) -> None:
+        """Set what the stage says of circuits: thresholds in the words of the contract, targets that are shared."""
+        policy = CircuitPolicy().under(thresholds)
+        self.defaults = dataclasses.replace(self.defaults, stage_circuit=policy, shared_circuits=frozenset(shared))
+
     def put(self, job_type: str, **document: Any) -> None:
         """Configure a type, as an admin would."""
         self.configs.rows[job_type] = StoredTypeConfig(
@@ -807,12 +813,13 @@ class InMemoryCircuits:
                 self.rows[read.key] = stored = dataclasses.replace(new, seq=read.seq + 1)
             return stored
 
-    def list(self, *, limit: int, cursor: str | None) -> Page[Circuit]:
-        after = "" if cursor is None else read_cursor(cursor, scope="circuits")
-        keys = sorted(key for key in self.rows if key > after)
+    def list(self, owner: str | None, *, limit: int, cursor: str | None) -> Page[Circuit]:
+        scope = f"circuits {owner}"
+        after = "" if cursor is None else read_cursor(cursor, scope=scope)
+        keys = sorted(key for key in self.rows if CircuitKey.parse(key).owner == owner and key > after)
         more = len(keys) > limit
         circuits = [self.rows[key] for key in keys[:limit]]
-        return Page(items=circuits, cursor=write_cursor(circuits[-1].key, scope="circuits") if more else None)
+        return Page(items=circuits, cursor=write_cursor(circuits[-1].key, scope=scope) if more else None)
 
 
 class InMemorySlots:

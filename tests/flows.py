@@ -188,8 +188,8 @@ def overlapping(policy: str) -> Callable[[Driver], str]:
 def circuit_opens(driver: Driver) -> str:
     """Two failures, then a probe that succeeds."""
     _answers(driver, lambda invocation: FAILED if invocation.attempt < 3 else OK)
-    breaker = {"failureThreshold": 2, "openSeconds": 20}
-    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, circuitBreaker=breaker)
+    driver.world.types.set_circuits(failureThreshold=2, openSeconds=20)
+    job_id = made(driver, schedule=ONCE, retryConfig=NO_JITTER, circuitBreaker={})
     driver.run_until(NOW + 80)
     return job_id
 

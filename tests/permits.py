@@ -20,7 +20,7 @@ from tests.fakes import FakeClock, World
 
 KEY = "key:team-a|database"
 TYPE = "type:report"
-CIRCUIT = "http:example.com:443"
+CIRCUIT = "http:example.com:443@team-a"
 LIMIT = {"concurrencyKey": "database", "maxConcurrency": 1}
 WAITED = 3_000
 """Seconds that the runs have waited: the sweep looks at them each 15 minutes only."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from functions.adapters.dynamodb_circuits import read_circuit
 from functions.adapters.dynamodb_items import read_job
-from functions.adapters.dynamodb_keys import name_of, row_of
+from functions.adapters.dynamodb_keys import CIRCUITS, circuit_key_of, row_of
 from functions.adapters.dynamodb_set_aside import is_set_aside
 from functions.adapters.dynamodb_workers import read_worker
 from functions.domain.event import Change
@@ -42,7 +42,7 @@ def _coordinated(event: str, images: dict[str, Any]) -> CircuitChange | WorkerRe
     kind, old, new = images["Keys"]["kind"]["S"], images.get("OldImage"), images["NewImage"]
     if kind == "worker" and event == "INSERT":
         return WorkerRegistered(worker=read_worker(new))
-    if kind != "circuit":
+    if not kind.startswith(CIRCUITS):
         return None
-    key = name_of(new)
+    key = circuit_key_of(new)
     return CircuitChange(before=None if old is None else read_circuit(key, old), after=read_circuit(key, new))

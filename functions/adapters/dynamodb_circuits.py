@@ -1,4 +1,4 @@
-"""Circuits of targets in the table Coordination: one item a target, every write on condition of the one it read."""
+"""Circuits in the table Coordination: a partition for each owner, every write on condition of the one it read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from functions.adapters.dynamodb_conditions import refusing_item
-from functions.adapters.dynamodb_keys import Item, circuit_row, name_of, number, text
+from functions.adapters.dynamodb_keys import (
+    Item,
+    circuit_key_of,
+    circuit_row,
+    circuit_start_key,
+    circuits_kind,
+    name_of,
+    number,
+    text,
+)
 from functions.domain.circuit import Circuit, Probe
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.ports import Page
@@ -18,7 +27,6 @@ if TYPE_CHECKING:
 
 KEEP_SECONDS = 30 * 86_400
 """A circuit that nobody wrote for so long is forgotten: closed, as one that never was."""
-_SCOPE = "circuits"
 
 
 class DynamoDbCircuits:
@@ -48,23 +56,26 @@ class DynamoDbCircuits:
             return read_circuit(read.key, refusing_item(error))
         return saved
 
-    def list(self, *, limit: int, cursor: str | None) -> Page[Circuit]:
+    def list(self, owner: str | None, *, limit: int, cursor: str | None) -> Page[Circuit]:
+        kind = circuits_kind(owner)
         start: dict[str, Any] = {}
         if cursor is not None:
-            start = {"ExclusiveStartKey": circuit_row(read_cursor(cursor, scope=_SCOPE))}
+            start = {"ExclusiveStartKey": circuit_start_key(owner, read_cursor(cursor, scope=kind))}
         # One more than asked for tells whether there is another page; 101 small rows are far below its 1 MB.
         answer = self._client.query(
             TableName=self._table,
             KeyConditionExpression="#kind = :kind",
             ExpressionAttributeNames={"#kind": "kind"},
-            ExpressionAttributeValues={":kind": text("circuit")},
+            ExpressionAttributeValues={":kind": text(kind)},
             ConsistentRead=True,
             Limit=limit + 1,
             **start,
         )
-        circuits = [read_circuit(name_of(item), item) for item in answer["Items"][:limit]]
+        circuits = [read_circuit(circuit_key_of(item), item) for item in answer["Items"][:limit]]
         more = len(answer["Items"]) > limit
-        return Page(items=circuits, cursor=write_cursor(circuits[-1].key, scope=_SCOPE) if more else None)
+        return Page(
+            items=circuits, cursor=write_cursor(name_of(answer["Items"][limit - 1]), scope=kind) if more else None
+        )
 
 
 def _item(circuit: Circuit) -> dict[str, Any]:

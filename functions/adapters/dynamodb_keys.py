@@ -13,7 +13,8 @@ Keys of the indexes of Jobs: attention `as at`, owner `ow oc`, waiting `wp ws`.
 | `kind` of Coordination                       | `name`             | what                                       |
 |----------------------------------------------|--------------------|--------------------------------------------|
 | `bucket`, `owner`                            | caller, owner      | what is left of a limit; who owns jobs     |
-| `retry-config`, `circuit`                    | job type, target   | configuration of a type; a circuit         |
+| `retry-config`                               | job type           | configuration of a type                    |
+| `circuit#<owner>`                            | `<target>~<type>`  | a circuit; no owner: one that all share    |
 | `worker`, `progress`                         | worker, execution  | a worker; how far an execution is          |
 | `slot#<concurrency key>`                     | `<index>`          | a slot that is taken                       |
 | `dependents#<job>`                           | job                | an edge to a job that depends on this one  |
@@ -32,6 +33,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from functions.domain.circuit_key import CircuitKey
 from functions.domain.errors import InvalidFieldError
 from functions.domain.ids import is_slot_id
 
@@ -53,6 +55,7 @@ DEAD_LETTERS = "d"
 _ENDS = "#ends"
 _OWNER_PLACE = re.compile(r"\d{10}#[0-9a-f-]{36}", re.ASCII)
 _WORKFLOW_PLACE = re.compile(r"\d{10}#.{1,64}", re.ASCII)
+_CIRCUIT_PLACE = re.compile(r"[!-~]{1,1024}", re.ASCII)
 _HISTORY_PLACE = re.compile(r"\d{10}([dm][a-z2-7]{8})?-\d{4}", re.ASCII)
 
 
@@ -234,8 +237,29 @@ def workflow_at(place: str) -> str:
     return place.split("#", 1)[1]
 
 
+CIRCUITS = "circuit#"
+"""What the partitions of circuits begin with."""
+
+
+def circuits_kind(owner: str | None) -> str:
+    """The partition of an owner's circuits; None: of those that all owners share."""
+    return f"{CIRCUITS}{owner or ''}"
+
+
 def circuit_row(key: str) -> dict[str, Any]:
-    return {"kind": text("circuit"), "name": text(key)}
+    parsed = CircuitKey.parse(key)
+    return {"kind": text(circuits_kind(parsed.owner)), "name": text(parsed.name)}
+
+
+def circuit_key_of(item: Item) -> str:
+    owner = str(item["kind"]["S"]).removeprefix(CIRCUITS)
+    return str(CircuitKey.within(owner or None, name_of(item)))
+
+
+def circuit_start_key(owner: str | None, place: str) -> dict[str, Any]:
+    """Where a query of an owner's circuits goes on; raises InvalidFieldError("cursor", …) for what is not a place."""
+    _must_be_place(place, _CIRCUIT_PLACE)
+    return {"kind": text(circuits_kind(owner)), "name": text(place)}
 
 
 def slot_kind(key: str) -> str:

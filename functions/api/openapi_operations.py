@@ -180,12 +180,21 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listCircuits": Operation(
         tag="circuits",
-        summary="List the circuits of targets, by key",
+        summary="List an owner's circuits, by key",
         success=(200, "CircuitList", "A page."),
-        parameters=(LIMIT, CURSOR),
+        parameters=(
+            parameter(
+                "query",
+                "owner",
+                {"type": "string"},
+                "Whose circuits: your own by default, `*` for everybody's and those that all owners share.",
+            ),
+            LIMIT,
+            CURSOR,
+        ),
     ),
     "getCircuit": Operation(
-        tag="circuits", summary="Read a target's circuit", success=(200, "Circuit", "The circuit."), errors=(404,)
+        tag="circuits", summary="Read a circuit", success=(200, "Circuit", "The circuit."), errors=(404,)
     ),
     "resetCircuit": Operation(
         tag="circuits",

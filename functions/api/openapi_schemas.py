@@ -172,13 +172,20 @@ def _circuits() -> dict[str, Schema]:
         "Circuit": record(
             {
                 "key": CIRCUIT_KEY,
+                "owner": maybe({"type": "string", "description": "Whose jobs it is for; `null`: all owners share it."}),
+                "jobType": maybe(JOB_TYPE | {"description": "The type of these jobs; `null` for those without one."}),
+                "target": {
+                    "type": "string",
+                    "description": "`http:<host>:<port>`, `lambda:<function>`, `sqs:<queue>`, `handler:<name>`",
+                    "examples": ["http:api.example.com:443"],
+                },
                 "state": ref("CircuitState"),
                 "failures": {"type": "integer", "minimum": 0, "description": "One after another, the last ones."},
                 "since": maybe(INSTANT | {"description": "When it opened, or closed, last."}),
                 "openUntil": maybe(INSTANT | {"description": "When one attempt may try the target again."}),
                 "probe": maybe({"type": "string", "description": "The attempt that tries it now."}),
             },
-            description="What is known of a target that jobs with a circuit breaker call.",
+            description="What is known of a target that an owner's jobs of one type call.",
         ),
         "CircuitList": list_of("Circuit"),
     }

@@ -15,7 +15,12 @@ JOB_ID: Schema = {
     "pattern": JOB_ID_PATTERN,
     "examples": ["7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f"],
 }
-CIRCUIT_KEY: Schema = {"type": "string", "minLength": 1, "examples": ["http:api.example.com:443"]}
+CIRCUIT_KEY: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "description": "`<target>@<owner>`, `<target>~<job type>@<owner>`, or `<target>` for one that all owners share.",
+    "examples": ["http:api.example.com:443@team-billing"],
+}
 JOB_TYPE: Schema = {
     "type": "string",
     "minLength": 1,

@@ -128,7 +128,15 @@ class RetryConfig(Strict):
     ] = False
 
 
+class JobCircuitBreaker(Strict):
+    """Whether the job asks for a circuit. When it opens and closes is set by the job's type or the stage."""
+
+    enabled: Annotated[bool, Field(description="`false`: none, whatever the type says.")] = True
+
+
 class CircuitBreaker(Strict):
+    """What is left out follows the stage. Defaults are those of a stage that sets no others."""
+
     failure_threshold: Annotated[int, Field(ge=1, le=1_000, description="Failures in a row that open it.")] = 5
     open_seconds: Annotated[int, Field(ge=1, le=3_600, description="How long it stays open.")] = 30
     success_threshold: Annotated[int, Field(ge=1, le=100, description="Successes in a row that close it.")] = 1
@@ -226,7 +234,7 @@ class JobBody(Strict):
     ] = 60
     completion: Literal["response", "callback"] = "response"
     orchestrated: bool = False
-    circuit_breaker: CircuitBreaker = absent()
+    circuit_breaker: JobCircuitBreaker = absent()
     concurrency_key: Label = absent(description="Executions of all jobs of an owner with this key share the limit.")
     max_concurrency: int = absent(ge=1, le=1_000)
     approval: Approval = absent()

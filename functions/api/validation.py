@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _SHOWN = 64
 _TAGGED = ("schedule", "target")
 """Fields that are one of several models: pydantic puts the model's tag into the path, where the JSON has none."""
+THRESHOLDS = ("failureThreshold", "openSeconds", "successThreshold")
+"""Fields of a type's `circuitBreaker` that jobs do not take."""
 _HEADER = 'takes visible ASCII text of at most 4096 characters, or {"secretArn": "…"}'
 
 _MESSAGES: dict[str, Callable[[str, dict[str, Any]], str]] = {
@@ -85,6 +87,8 @@ def _path(loc: tuple[int | str, ...]) -> list[str]:
 
 
 def _problem(finding: ErrorDetails, path: list[str]) -> FieldProblem:
+    if finding["type"] == "extra_forbidden" and path[-2:-1] == ["circuitBreaker"] and path[-1] in THRESHOLDS:
+        return FieldProblem(".".join(path), "is set by the job's type or the stage; a job takes `enabled` only")
     if path[:2] == ["target", "headers"]:
         return FieldProblem(".".join(path[:3]), _HEADER if len(path) > 2 else "takes an object of at most 30 headers")
     message = _MESSAGES.get(finding["type"])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from functions.api.body import compact
 from functions.api.conditional import etag
+from functions.domain.circuit_key import CircuitKey
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.ids import execution_id, run_id, slot_id, slot_instant
 from functions.domain.instants import rfc3339
@@ -76,9 +77,13 @@ def retry_configs_text(page: Page[StoredTypeConfig]) -> str:
 
 
 def circuit_view(circuit: Circuit, now: float) -> dict[str, Any]:
-    """A target's circuit as it stands."""
+    """A circuit as it stands."""
+    key = CircuitKey.parse(circuit.key)
     return {
         "key": circuit.key,
+        "owner": key.owner,
+        "jobType": key.job_type,
+        "target": key.target,
         "state": circuit.state(now).value,
         "failures": circuit.failures,
         "since": rfc3339(circuit.since) if circuit.since else None,

@@ -5,7 +5,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from functions.domain.errors import ForbiddenError, NotFoundError
+from functions.domain.errors import ForbiddenError, InvalidFieldError, NotFoundError
+
+MAX_OWNER_BYTES = 1_024
+"""Longest name of an owner that is looked for. A group of the user pool has at most 128 characters (Cognito), an owner
+at most 512 bytes; a partition key in DynamoDB takes 2,048."""
 
 
 class Role(enum.StrEnum):
@@ -43,10 +47,18 @@ class Caller:
         if owner != self.owner and not self.reads_all:
             raise NotFoundError
 
-    def must_read_all(self, what: str) -> None:
-        """Raises ForbiddenError for callers that see their own only; `what` names what is of all owners."""
-        if not self.reads_all:
-            raise ForbiddenError(f"{what} are of all owners; your role reads its own only.")
+    def may_list(self, what: str, owner: str | None) -> str:
+        """The owner whose list the caller asks for: its own unless `owner` names another, or all of them by `*`.
+
+        Raises ForbiddenError for callers that see their own only, and InvalidFieldError for what can be no owner.
+        """
+        wanted = owner or self.owner
+        if wanted != self.owner and not self.reads_all:
+            raise ForbiddenError(f"Your role lists its own {what} only: leave `owner` out.")
+        size = len(wanted.encode(errors="surrogatepass"))
+        if size > MAX_OWNER_BYTES:
+            raise InvalidFieldError("owner", f"owner has {size} bytes of UTF-8; the limit is {MAX_OWNER_BYTES}.")
+        return wanted
 
     @property
     def only_reports(self) -> bool:

@@ -10,10 +10,14 @@ import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from functions.domain.circuit_key import CircuitKey
 from functions.domain.retry import Uniform
+
+if TYPE_CHECKING:
+    from functions.domain.job import Job
 
 JITTER_MAX = 900
 """Longest jitter behind the end of an opening: looks that come back grow rarer up to this."""
@@ -23,7 +27,8 @@ _DOUBLINGS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitPolicy:
-    """Field names are the contract's, in snake case."""
+    """When a circuit opens and closes: what the job's type says, else the stage. Jobs have no say in it, so that two
+    that share a circuit never disagree. Field names are the contract's, in snake case."""
 
     failure_threshold: int = 5
     """Failures one after another that open the circuit."""
@@ -31,14 +36,16 @@ class CircuitPolicy:
     """How long it stays open before one probe is let through."""
     success_threshold: int = 1
     """Probes that must succeed one after another to close it."""
+    shared: bool = False
+    """Whether the jobs of all owners share the circuit, because the stage lists its target."""
 
-    @classmethod
-    def read(cls, config: Mapping[str, Any]) -> CircuitPolicy:
-        """Read a stored `circuitBreaker`; what it leaves out is the default."""
-        return cls(
-            failure_threshold=int(config.get("failureThreshold", 5)),
-            open_seconds=int(config.get("openSeconds", 30)),
-            success_threshold=int(config.get("successThreshold", 1)),
+    def under(self, config: Mapping[str, Any]) -> CircuitPolicy:
+        """The policy of a type with this `circuitBreaker`; what it leaves out is this policy's."""
+        return replace(
+            self,
+            failure_threshold=int(config.get("failureThreshold", self.failure_threshold)),
+            open_seconds=int(config.get("openSeconds", self.open_seconds)),
+            success_threshold=int(config.get("successThreshold", self.success_threshold)),
         )
 
 
@@ -70,9 +77,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circuit:
-    """One target's row. A target that nobody wrote of has a closed circuit with `seq` 0."""
+    """One row, for an owner's jobs of one type that call one target. Without a row it is closed, with `seq` 0."""
 
     key: str
+    """A `circuit_key.CircuitKey` as text."""
     seq: int = 0
     """All writes. A write names the `seq` it read."""
     write_id: str = ""
@@ -186,7 +194,7 @@ def look_again_at(
 
 
 def target_key(target: Mapping[str, Any]) -> str:
-    """What shares a circuit: `http:<host>:<port>`, `lambda:<function>`, `handler:<name>`, `sqs:<queue>`."""
+    """How circuits' keys name a target: `http:<host>:<port>`, `lambda:<function>`, `handler:<name>`, `sqs:<queue>`."""
     kind = str(target["type"])
     if kind == "http":
         url = urlsplit(str(target["url"]))
@@ -198,3 +206,12 @@ def target_key(target: Mapping[str, Any]) -> str:
     if kind == "sqs":
         return f"sqs:{urlsplit(str(target['queueUrl'])).path.rsplit('/', 1)[-1]}"
     return f"{kind}:{target.get('name', '')}"
+
+
+def circuit_of(job: Job) -> str:
+    """The key of the job's circuit. The job is under its type, and has a circuit."""
+    definition = job.defined
+    target = target_key(definition.target)
+    if definition.circuit is not None and definition.circuit.shared:
+        return str(CircuitKey(target))
+    return str(CircuitKey(target, definition.type, job.owner))

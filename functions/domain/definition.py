@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from functions.domain.approval_policy import ApprovalPolicy
-from functions.domain.circuit import CircuitPolicy
+from functions.domain.circuit import CircuitPolicy, target_key
 from functions.domain.dependence import UPSTREAM_TIMEOUT, Dependency, Join, UpstreamFailure
 from functions.domain.errors import CorruptDefinitionError, InvalidFieldError, UnreadablePayloadError
 from functions.domain.job_type import TypeConfig
@@ -77,8 +77,8 @@ class Definition:
     completion: Completion
     orchestrated: bool
     """Timeout and circuit as states of a state machine that can be seen."""
-    circuit: CircuitPolicy | None
-    """None for a target without a breaker; nothing is called for a worker."""
+    circuit: CircuitPolicy | None = field(default=None, compare=False)
+    """None for a target without a breaker, or before `under`; nothing is called for a worker."""
     concurrency: ConcurrencyLimit | None
     depends_on: tuple[Dependency, ...]
     """The jobs whose runs this one's wait for; () for a job that runs by its own schedule alone."""
@@ -94,6 +94,7 @@ class Definition:
     @classmethod
     def read(cls, document: Mapping[str, Any], payload: str, *, job_id: str, created_at: int) -> Definition:
         """Read a document that was checked before it was stored; raises CorruptDefinitionError."""
+        document = _without_thresholds(document)
         try:
             shapes = (("name", str), ("target", Mapping), ("tags", list))
             if not all(isinstance(document.get(field, []), shape) for field, shape in shapes):
@@ -112,7 +113,6 @@ class Definition:
                 alert_after=document.get("alertAfterSeconds"),
                 completion=Completion(document.get("completion", "response")),
                 orchestrated=bool(document.get("orchestrated", False)),
-                circuit=CircuitPolicy.read(document["circuitBreaker"]) if "circuitBreaker" in document else None,
                 concurrency=_concurrency(document),
                 depends_on=tuple(Dependency.read(one) for one in document.get("dependsOn", ())),
                 join=Join(document.get("join", "all")),
@@ -125,10 +125,9 @@ class Definition:
 
     def under(self, config: TypeConfig) -> Definition:
         """The definition as it counts at run time: field by field the job's word, else that of its type or stage."""
-        own, types = self.document.get("circuitBreaker"), config.circuit_breaker
-        circuit = None
-        if self.worker_queue is None and (own is not None or types is not None):
-            circuit = CircuitPolicy.read({**(types or {}), **(own or {})})
+        own: Mapping[str, Any] | None = self.document.get("circuitBreaker")
+        wanted = config.circuit_breaker is not None if own is None else own.get("enabled", True)
+        circuit = config.circuit_for(target_key(self.target)) if wanted and self.worker_queue is None else None
         return replace(
             self,
             policy=RetryPolicy.read({**config.retry, **self.document.get("retryConfig", {})}),
@@ -172,6 +171,14 @@ class Definition:
         return str(self.target["queue"]) if self.target.get("type") == "worker" else None
 
 
+def _without_thresholds(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The release before kept thresholds of circuits in jobs: such a job asks for a circuit, as its type sets it."""
+    own = document.get("circuitBreaker")
+    if not isinstance(own, Mapping) or own.keys() <= {"enabled"}:
+        return document
+    return {**document, "circuitBreaker": {"enabled": True}}
+
+
 def check_execution(document: Mapping[str, Any]) -> None:
     """Check what the fields about execution say of each other; raises InvalidFieldError naming field, value, limit."""
     kind, callback = document["target"]["type"], document.get("completion") == Completion.CALLBACK
@@ -189,8 +196,12 @@ def check_execution(document: Mapping[str, Any]) -> None:
             "orchestrated", "orchestrated true: with completion callback nothing runs while the outcome is awaited."
         )
     if kind == "worker":
-        for field in ("orchestrated", "circuitBreaker"):
-            if document.get(field):
+        breaker = document.get("circuitBreaker", {"enabled": False})
+        for field, asked in (
+            ("orchestrated", document.get("orchestrated")),
+            ("circuitBreaker", breaker.get("enabled", True)),
+        ):
+            if asked:
                 raise InvalidFieldError(field, f"{field} is not for `worker` targets: nothing is called.")
     given = [field for field in ("concurrencyKey", "maxConcurrency") if field in document]
     if len(given) == 1:

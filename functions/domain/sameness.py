@@ -60,6 +60,8 @@ def _canonical(definition: Definition) -> dict[str, Any]:
         document["target"] = {**_HTTP_DEFAULTS, **target}
     if "dependsOn" in document:
         document["dependsOn"] = [{**_DEPENDENCY_DEFAULTS, **one} for one in document["dependsOn"]]
+    if "circuitBreaker" in document:
+        document["circuitBreaker"] = {"enabled": True, **document["circuitBreaker"]}
     if "approval" in document:
         document["approval"] = {**_APPROVAL_DEFAULTS, **document["approval"]}
     return document | instants

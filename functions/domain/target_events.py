@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from functions.domain.circuit import Circuit
+from functions.domain.circuit_key import CircuitKey
 from functions.domain.event import EventType, LifecycleEvent
 from functions.domain.worker import Worker
 
@@ -31,7 +32,8 @@ def circuit_events(change: CircuitChange) -> tuple[LifecycleEvent, ...]:
     after = change.after
     if was_open == (after.open_until is not None):
         return ()
-    facts: dict[str, object] = {"circuit": after.key}
+    key = CircuitKey.parse(after.key)
+    facts: dict[str, object] = {"circuit": after.key, "owner": key.owner, "target": key.target}
     if not was_open:
         facts |= {"failures": after.failures, "open_until": after.open_until}
     return (

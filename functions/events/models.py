@@ -264,17 +264,21 @@ class CircuitOpened(Event):
 
     type = EventType.CIRCUIT_OPENED
     event_type: Literal["circuit.opened"]
-    circuit: str = Field(description="The target: `http:<host>:<port>`, `lambda:<function>`, `sqs:<queue>`, …")
+    circuit: str = Field(description="Key of the circuit: `http:<host>:<port>@<owner>`, …")
+    owner: str | None = Field(description="Whose jobs it holds back; `null` where all owners share it.")
+    target: str = Field(description="`http:<host>:<port>`, `lambda:<function>`, `sqs:<queue>`, `handler:<name>`")
     failures: int
     open_until: Instant
 
 
 class CircuitClosed(Event):
-    """The target answers again, or an administrator said so."""
+    """The target answers again, or the circuit was reset."""
 
     type = EventType.CIRCUIT_CLOSED
     event_type: Literal["circuit.closed"]
     circuit: str
+    owner: str | None
+    target: str
 
 
 class WorkerRegistered(Event):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from functions.domain.circuit import Circuit, CircuitPolicy, CircuitState, target_key
+from functions.domain.circuit import Circuit, CircuitPolicy, CircuitState, circuit_of
 from functions.domain.circuit_deferral import held_back
 from functions.domain.concurrency import HOLD_MARGIN, Limit, is_unused, limits_of, with_holds
 from functions.domain.decision import Deferral, HintDecision, Write
@@ -89,7 +89,7 @@ class Admission:
         until = math.ceil(now) + call_seconds(definition) + HOLD_MARGIN
         policy, circuit = definition.circuit, None
         if policy is not None:
-            circuit = executor.circuits.get(target_key(definition.target))
+            circuit = executor.circuits.get(circuit_of(row))
             if circuit.state(now) is CircuitState.OPEN:
                 return self._blocked(row, slot, circuit, policy, now)
         names = []

@@ -14,11 +14,12 @@ from functions.domain.circuit import (
     Circuit,
     admission,
     after_end,
+    circuit_of,
     closed,
-    target_key,
     with_probe,
     without_probe,
 )
+from functions.domain.circuit_key import CircuitKey
 from functions.domain.errors import NotFoundError, UnavailableError
 from functions.domain.ids import execution_id
 from functions.domain.job import Job
@@ -26,12 +27,16 @@ from functions.domain.outcome import TargetAnswer, health_of
 from functions.domain.permits import probes_ended
 from functions.ports import Page
 from functions.usecases.holders import is_given_up
+from functions.usecases.owners import EVERYBODY, list_everybodys
 from functions.usecases.services import Attempts, Engine, Services
 from functions.usecases.writing import Applied, ruled
 
 _TRIES = 5
 _REPORT_TRIES = 20
 """Writes of others that a report gives way to. An open circuit takes no more of them, so they are few."""
+
+_SHOWN = 320
+"""Characters of a key that an error repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +82,10 @@ def blocks(attempts: Attempts, job: Job, slot: str) -> int | None:
 
     Its probe is let through.
     """
-    policy, run = ruled(attempts, job).defined.circuit, job.runs[slot]
-    if policy is None:
+    job = ruled(attempts, job)
+    if job.defined.circuit is None:
         return None
-    circuit, now = attempts.circuits.get(target_key(job.defined.target)), attempts.clock.now()
+    run, circuit, now = job.runs[slot], attempts.circuits.get(circuit_of(job)), attempts.clock.now()
     probe = circuit.probe
     if circuit.open_until is None:
         return None
@@ -105,7 +110,8 @@ def report(engine: Engine, answered: Answered) -> None:
     count, or a probe its time; nothing else rests on it.
     """
     job, slot, answer = answered
-    policy, run = ruled(engine, job).defined.circuit, job.runs[slot]
+    job = ruled(engine, job)
+    policy, run = job.defined.circuit, job.runs[slot]
     if policy is None:
         return
     execution, health, started_at = execution_id(job.id, slot, run.attempt), health_of(answer), run.started_at or 0.0
@@ -114,7 +120,7 @@ def report(engine: Engine, answered: Answered) -> None:
         now = engine.clock.now()
         return after_end(circuit, policy, execution, health, started_at=started_at, now=now)
 
-    _change(engine, target_key(job.defined.target), decide)
+    _change(engine, circuit_of(job), decide)
 
 
 def after_write(engine: Engine, applied: Applied, answered: Answered | None = None) -> None:
@@ -141,33 +147,63 @@ def _change(engine: Engine, key: str, decide: Callable[[Circuit], Circuit | None
             return
 
 
-def list_circuits(services: Services, caller: Caller, *, limit: int, cursor: str | None) -> Page[Circuit]:
-    """Circuits that something was ever counted for, in the order of their keys. Keys name hosts that jobs of all owners
-    call: raises ForbiddenError for who sees its own only."""
-    caller.must_read_all("The circuits of targets")
-    return services.circuits.list(limit=limit, cursor=cursor)
+def list_circuits(
+    services: Services, caller: Caller, *, owner: str | None = None, limit: int, cursor: str | None
+) -> Page[Circuit]:
+    """Circuits of an owner that something was ever counted for, in the order of their keys; with owner `*` those that
+    all owners share, then everybody's, owner by owner."""
+    wanted = caller.may_list("circuits", owner)
+
+    def of(one: str, limit: int, cursor: str | None) -> Page[Circuit]:
+        return services.circuits.list(one or None, limit=limit, cursor=cursor)
+
+    if wanted != EVERYBODY:
+        return of(wanted, limit, cursor)
+    return list_everybodys(("", *services.owners.all()), of, limit=limit, cursor=cursor)
 
 
-def get_circuit(services: Services, key: str) -> Circuit:
-    """For every caller: who knows the key is told nothing else. Raises NotFoundError for one that there is not."""
+def get_circuit(services: Services, caller: Caller, key: str) -> Circuit:
+    """Raises NotFoundError for one that there is not, and for another owner's where the caller reads its own only. The
+    circuits that all owners share are for every caller."""
+    owner = _parse(key).owner
+    try:
+        caller.must_read(caller.owner if owner is None else owner)
+    except NotFoundError:
+        raise _none(key) from None
     circuit = services.circuits.get(key)
     if circuit.seq == 0:
-        raise NotFoundError(f"There is no circuit {key}.")
+        raise _none(key)
     return circuit
 
 
 def reset_circuit(services: Services, caller: Caller, key: str) -> Circuit:
     """Close the circuit: attempts that started before count no more.
 
-    Raises ForbiddenError for all but admins, NotFoundError for a circuit that there is not.
+    Raises NotFoundError as `get_circuit`, and ForbiddenError for all but its owner's schedulers and admins; one that
+    all owners share takes an admin.
     """
-    caller.must_administer("the circuit of a target")
-    circuit = services.circuits.get(key)
+    circuit = get_circuit(services, caller, key)
+    owner = _parse(key).owner
+    if owner is None:
+        caller.must_administer("a circuit that all owners share")
+    else:
+        caller.must_change(owner)
     for _ in range(_REPORT_TRIES):
         if circuit.seq == 0:
-            raise NotFoundError(f"There is no circuit {key}.")
+            raise _none(key)
         mark, now = services.new_write_id(), services.clock.now()
         circuit = services.circuits.save(circuit, replace(closed(circuit, now=now), write_id=mark), now=now)
         if circuit.write_id == mark:
             return circuit
     raise UnavailableError("The circuit changed while it was being reset: try again.")
+
+
+def _parse(key: str) -> CircuitKey:
+    try:
+        return CircuitKey.parse(key)
+    except ValueError:
+        raise _none(key) from None
+
+
+def _none(key: str) -> NotFoundError:
+    return NotFoundError(f"There is no circuit {key if len(key) <= _SHOWN else key[:_SHOWN] + '…'}.")

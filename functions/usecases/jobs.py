@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from functions.domain.approval import refusal
 from functions.domain.caller import Caller
 from functions.domain.commands import armed_hints, decide_change, new_job
-from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.decision import Drop, Write
 from functions.domain.definition import Definition
 from functions.domain.errors import (
@@ -28,12 +27,10 @@ from functions.domain.job import Job, JobStatus
 from functions.ports import Page
 from functions.usecases.consequences import carry_out
 from functions.usecases.dependencies import connected
+from functions.usecases.owners import EVERYBODY, list_everybodys
 from functions.usecases.rewiring import Wiring, rewired_edges, wire
 from functions.usecases.services import Services
 from functions.usecases.writing import TRIES, Applied, apply, send
-
-EVERYBODY = "*"
-"""`owner` of a list over all owners."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,51 +206,17 @@ def list_jobs(
 
     Filters thin a page out: it may be empty and still have a cursor.
     """
-    wanted = owner or caller.owner
-    if wanted != caller.owner and not caller.reads_all:
-        raise ForbiddenError("Your role lists its own jobs only: leave `owner` out.")
-    page = _everybodys(services, limit, cursor) if wanted == EVERYBODY else _of(services, wanted, limit, cursor)
+    wanted = caller.may_list("jobs", owner)
+
+    def of(one: str, limit: int, cursor: str | None) -> Page[str]:
+        return services.jobs.list_by_owner(one, limit=limit, cursor=cursor)
+
+    if wanted == EVERYBODY:
+        page = list_everybodys(services.owners.all(), of, limit=limit, cursor=cursor)
+    else:
+        page = of(wanted, limit, cursor)
     jobs = [job for job in services.jobs.get_many(page.items) if job.deleted_at is None]
     return Page(items=[job for job in jobs if filters.accept(job)], cursor=page.cursor)
-
-
-def _of(services: Services, owner: str, limit: int, cursor: str | None) -> Page[str]:
-    return services.jobs.list_by_owner(owner, limit=limit, cursor=cursor)
-
-
-def _everybodys(services: Services, limit: int, cursor: str | None) -> Page[str]:
-    """Owners in the order of their names; the cursor names the owner and the place among its jobs."""
-    ids: list[str] = []
-    at, inner = _parse_cursor(cursor)
-    following = _owners_from(services, at)
-    owner = next(following, None)
-    if owner != at:
-        inner = None
-    while owner is not None:
-        page = _of(services, owner, limit - len(ids), inner)
-        ids += page.items
-        if page.cursor is not None:
-            return Page(items=ids, cursor=_cursor(owner, page.cursor))
-        owner, inner = next(following, None), None
-        if len(ids) >= limit and owner is not None:
-            return Page(items=ids, cursor=_cursor(owner, None))
-    return Page(items=ids)
-
-
-def _owners_from(services: Services, at: str) -> Iterator[str]:
-    return (owner for owner in sorted(services.owners.all()) if owner >= at)
-
-
-def _cursor(owner: str, inner: str | None) -> str:
-    # The place in the owner's list is a cursor itself, and has no colon.
-    return write_cursor(f"{inner or ''}:{owner}", scope=EVERYBODY)
-
-
-def _parse_cursor(cursor: str | None) -> tuple[str, str | None]:
-    if cursor is None:
-        return "", None
-    inner, _, owner = read_cursor(cursor, scope=EVERYBODY).partition(":")
-    return owner, inner or None
 
 
 def change_job(

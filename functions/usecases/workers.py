@@ -9,7 +9,6 @@ from functions.domain.claims import Held, Holder, decide_extend, running
 from functions.domain.decision import Drop, Write
 from functions.domain.errors import (
     CorruptDefinitionError,
-    ForbiddenError,
     NotFoundError,
     NotYoursError,
     UnavailableError,
@@ -73,9 +72,7 @@ def list_workers(
 
     A page may be empty and still have a cursor.
     """
-    wanted = owner or caller.owner
-    if wanted != caller.owner and not caller.reads_all:
-        raise ForbiddenError("Your role lists its own workers only: leave `owner` out.")
+    wanted = caller.may_list("workers", owner)
     page = services.workers.list(limit=limit, cursor=cursor)
     return Page(items=[worker for worker in page.items if wanted in ("*", worker.owner)], cursor=page.cursor)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from functions.domain.caller import Caller
-from functions.domain.errors import CorruptDefinitionError, ForbiddenError, NotFoundError
+from functions.domain.errors import CorruptDefinitionError, NotFoundError
 from functions.domain.job import Job
 from functions.domain.workflow import Member, members_of
 from functions.graph_ports import Workflow
@@ -48,9 +48,7 @@ def list_workflows(
     services: Services, caller: Caller, *, owner: str | None = None, limit: int, cursor: str | None
 ) -> Page[Workflow]:
     """A page of an owner's workflows, newest first. It may be empty and still have a cursor."""
-    wanted = owner or caller.owner
-    if wanted != caller.owner and not caller.reads_all:
-        raise ForbiddenError("Your role lists its own workflows only: leave `owner` out.")
+    wanted = caller.may_list("workflows", owner)
     page = services.workflows.list_by_owner(wanted, limit=limit, cursor=cursor)
     exist = for_all(lambda one: _exists(services, one), page.items)
     items = [workflow for workflow, there in zip(page.items, exist, strict=True) if there]

@@ -173,10 +173,14 @@ def create(  # noqa: PLR0913 - each is a flag of the command
     orchestrated: Annotated[
         bool, typer.Option("--orchestrated", help="Each attempt in a state machine.", rich_help_panel=_HOW)
     ] = False,
-    break_after: Annotated[
-        int | None,
+    circuit_breaker: Annotated[
+        bool | None,
         typer.Option(
-            metavar="FAILURES", help="Open the target's circuit after so many in a row.", rich_help_panel=_HOW
+            "--circuit-breaker/--no-circuit-breaker",
+            help="Leave the target alone for a while when it keeps failing, as the job's type or the stage sets it; "
+            "or never.",
+            show_default="as the type says",
+            rich_help_panel=_HOW,
         ),
     ] = None,
     concurrency_key: Annotated[
@@ -221,7 +225,7 @@ def create(  # noqa: PLR0913 - each is a flag of the command
             "timeoutSeconds": _seconds(timeout, "--timeout"),
             "completion": "callback" if callback else None,
             "orchestrated": orchestrated or None,
-            "circuitBreaker": None if break_after is None else {"failureThreshold": break_after},
+            "circuitBreaker": None if circuit_breaker is None else {"enabled": circuit_breaker},
             "concurrencyKey": concurrency_key,
             "maxConcurrency": max_concurrency,
             "priority": priority,

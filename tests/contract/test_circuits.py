@@ -1,4 +1,4 @@
-"""Circuits: one row a target, every write on condition of the one that was read."""
+"""Circuits: a partition of rows for each owner, every write on condition of the one that was read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from functions.adapters.dynamodb_circuits import KEEP_SECONDS, DynamoDbCircuits
 from functions.domain.circuit import Circuit, Probe
+from functions.domain.circuit_key import CircuitKey
 from functions.domain.errors import InvalidFieldError
 from functions.domain.ids import new_write_id
 from tests.contract.conftest import at_once
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tests.conftest import Aws
     from tests.faults import Faults
 
-KEY = "http:example.com:443"
+KEY = "http:example.com:443@team-a"
 OPEN = Circuit(
     key=KEY,
     failures=5,
@@ -104,24 +105,44 @@ def test_many_failures_at_once_are_all_counted(circuits):
     assert circuits.get(KEY).failures == 8
 
 
-def test_pages_hold_each_circuit_once(circuits):
-    keys = [f"handler:job-{index:02d}" for index in range(7)]
-    for key in keys:
-        save(circuits, Circuit(key=key), failures=1)
-
+def listed(circuits: Any, owner: str | None) -> list[str]:
     seen, cursor = [], None
     while True:
-        page = circuits.list(limit=3, cursor=cursor)
+        page = circuits.list(owner, limit=3, cursor=cursor)
+        assert len(page.items) <= 3
         seen += [circuit.key for circuit in page.items]
         if (cursor := page.cursor) is None:
-            break
+            return seen
 
-    assert seen == keys
+
+@pytest.mark.parametrize("owner", ["team-a", "team-a|b@c/d~é%", None])
+def test_pages_hold_each_circuit_of_an_owner_once(circuits, owner):
+    keys = [str(CircuitKey(f"handler:job-{index:02d}", kind, owner)) for index in range(4) for kind in (None, "a/b")]
+    for key in keys:
+        save(circuits, Circuit(key=key), failures=1)
+    for other in ("team", "team-", "team-ab", "team-a|b", "zoo"):
+        save(circuits, Circuit(key=str(CircuitKey("handler:job-02", owner=other))), failures=1)
+
+    assert listed(circuits, owner) == keys
+    assert listed(circuits, "nobody") == []
+
+
+def test_owners_of_one_target_have_rows_of_their_own(circuits):
+    for owner in ("team-a", "team-b", None):
+        for kind in (None, "billing") if owner else (None,):
+            key = str(CircuitKey("http:example.com:443", kind, owner))
+            assert save(circuits, circuits.get(key), failures=1).seq == 1
 
 
 def test_a_cursor_of_elsewhere_is_refused(circuits):
-    with pytest.raises(InvalidFieldError):
-        circuits.list(limit=3, cursor="nonsense")
+    for index in range(4):
+        for owner in ("team-a", "team-b"):
+            save(circuits, Circuit(key=f"handler:job-{index}@{owner}"), failures=1)
+    foreign = circuits.list("team-b", limit=3, cursor=None).cursor
+    assert foreign is not None
+    for cursor in ("nonsense", foreign):
+        with pytest.raises(InvalidFieldError):
+            circuits.list("team-a", limit=3, cursor=cursor)
 
 
 def test_a_circuit_is_forgotten_a_month_after_its_last_write(aws: Aws):

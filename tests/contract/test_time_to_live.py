@@ -204,10 +204,12 @@ def work(stage: Stage) -> None:
 def limit_and_break(stage: Stage) -> None:
     stage.world.targets.answers = [BROKEN] * 3
     shared = {"concurrencyKey": "db", "maxConcurrency": 1, "retryConfig": {"maxRetries": 1, "initialDelaySeconds": 1}}
+    stage.world.types.set_circuits(failureThreshold=2, openSeconds=30)
     for _ in range(2):
-        stage.once(**shared, circuitBreaker={"failureThreshold": 2, "openSeconds": 30})
+        stage.once(**shared, circuitBreaker={})
     stage.driver.run(120)
-    stage.post("/v1/circuits/http:example.com:443/reset")
+    [circuit] = stage.api.get("/v1/circuits").json["data"]
+    stage.post(f"/v1/circuits/{circuit['key']}/reset")
     stage.world.targets.answers = [TargetAnswer(status=ExecutionStatus.COMPLETED)]
 
 

@@ -102,7 +102,7 @@ TOLD = {
     "TakeCoordination": (
         "Coordination",
         [
-            {"eventName": WRITTEN, "dynamodb": {"Keys": {"kind": {"S": ["circuit"]}}}},
+            {"eventName": WRITTEN, "dynamodb": {"Keys": {"kind": {"S": [{"prefix": "circuit#"}]}}}},
             {"eventName": ["INSERT"], "dynamodb": {"Keys": {"kind": {"S": ["worker"]}}}},
         ],
     ),

@@ -13,7 +13,7 @@ import pytest
 from functions import bootstrap
 from functions.domain.definition import Priority
 from functions.handlers.api import handler
-from functions.settings import RetryDefaults, TargetRules
+from functions.settings import CircuitRules, RetryDefaults, TargetRules
 from tests.api_client import make_body, sample_event
 from tests.conftest import REGION, Aws
 
@@ -35,6 +35,7 @@ def _environment(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "IDEMPOTENCY_TABLE": aws.idempotency_table,
         "COORDINATION_TABLE": aws.coordination_table,
         "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
+        "CIRCUIT_RULES": json.dumps(dataclasses.asdict(CircuitRules())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(queues),
         "SCHEDULE_GROUP": aws.schedule_group,

@@ -42,7 +42,7 @@ from functions.domain.job import JobStatus
 from functions.domain.worker import Worker
 from functions.graph_ports import Workflow
 from functions.handlers import api, dead_letters, executor, jobs, lifecycle, steps, sweep
-from functions.settings import RetryDefaults, TargetRules
+from functions.settings import CircuitRules, RetryDefaults, TargetRules
 from tests.api_client import Api
 from tests.conftest import REGION, Aws
 from tests.contract.conftest import make_timetable
@@ -95,6 +95,7 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         "IDEMPOTENCY_TABLE": aws.idempotency_table,
         "COORDINATION_TABLE": aws.coordination_table,
         "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
+        "CIRCUIT_RULES": json.dumps(dataclasses.asdict(CircuitRules())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(queues),
         "RUN_CAPACITY": json.dumps(dict.fromkeys(queues, 100)),
@@ -494,8 +495,8 @@ class TestLifecycle:
 
     def test_circuits_and_workers_are_told_of_and_heartbeats_are_not(self, aws: Aws, unreadable: str) -> None:
         circuits = DynamoDbCircuits(aws.dynamodb, aws.coordination_table)
-        opened = Circuit(key="sqs:orders", failures=5, since=NOW, open_until=NOW + 30)
-        circuits.save(Circuit(key="sqs:orders"), opened, now=NOW)
+        opened = Circuit(key="sqs:orders@team-a", failures=5, since=NOW, open_until=NOW + 30)
+        circuits.save(Circuit(key="sqs:orders@team-a"), opened, now=NOW)
         worker = Worker(
             id="abcdefghijklmnop",
             owner="team-a",

@@ -71,8 +71,8 @@ def start_all(driver: Driver, jobs: list[str]) -> None:
 def test_of_many_attempts_one_is_the_probe(aws: Aws) -> None:
     driver, crowd = driver_over(aws), Crowd(DOWN)
     driver.world.targets.answers = [crowd]
-    jobs = [driver.create(schedule=ONCE, circuitBreaker={"openSeconds": 5}).id for _ in range(COUNT)]
-    circuits, key = driver.executor.circuits, "http:example.com:443"
+    jobs = [driver.create(schedule=ONCE, breaker={"openSeconds": 5}).id for _ in range(COUNT)]
+    circuits, key = driver.executor.circuits, "http:example.com:443@team-a"
     circuits.save(Circuit(key=key), Circuit(key=key, write_id="w", failures=5, since=NOW, open_until=NOW + 5), now=NOW)
 
     start_all(driver, jobs)
@@ -89,7 +89,7 @@ def test_of_many_failures_the_fifth_opens_the_circuit(aws: Aws) -> None:
 
     start_all(driver, jobs)
 
-    circuit = driver.executor.circuits.get("http:example.com:443")
+    circuit = driver.executor.circuits.get("http:example.com:443@team-a")
     assert (circuit.failures, circuit.open_until) == (5, NOW + 40), "what ends once it is open is not counted"
 
 

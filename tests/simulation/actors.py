@@ -38,6 +38,8 @@ class Actor:
     wrote: int = 0
     resent: int = 0
     started: set[tuple[str, str, int]] = field(default_factory=set)
+    team: str = ""
+    """Of a caller: who asks."""
     failure: Exception | None = None
     """Why it could not do its work."""
 

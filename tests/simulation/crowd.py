@@ -1,10 +1,12 @@
-"""A story of many jobs that share targets and keys: circuits under load, limits of keys and types."""
+"""A story of many jobs of some teams that share targets and keys: circuits under load, limits of keys and types."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from tests.factories import make_document
 from tests.simulation.actors import Nature, Weather
@@ -14,13 +16,38 @@ LENGTH = 900
 TARGETS = ("https://one.example.com/hook", "https://two.example.com/hook")
 TYPE = "report"
 TYPE_LIMIT = 2
-BREAKERS: list[dict[str, Any] | None] = [
-    None,
+BREAKERS: list[dict[str, Any]] = [
     {"failureThreshold": 2, "openSeconds": 5},
     {"failureThreshold": 3, "openSeconds": 30},
     {"failureThreshold": 2, "openSeconds": 10, "successThreshold": 2},
 ]
+ASKS: list[dict[str, Any] | None] = [None, {}, {"enabled": True}, {}]
+"""What jobs say of circuits; some of the type's say that they have none (`_without`)."""
+TEAMS = ("team-one", "team-two", "team-three")
 RETRY = {"maxRetries": 3, "initialDelaySeconds": 3, "backoffStrategy": "fixed", "jitter": 0.3}
+
+
+class StageRules(NamedTuple):
+    """What the stage and the type of this story say."""
+
+    thresholds: dict[str, Any]
+    shared: tuple[str, ...]
+    """Targets whose circuit all teams share."""
+    type_breaker: dict[str, Any] | None
+    """Thresholds of the type, whose jobs then all ask for a circuit."""
+
+    @property
+    def type_document(self) -> dict[str, Any]:
+        limit = {"maxConcurrency": TYPE_LIMIT}
+        return limit if self.type_breaker is None else limit | {"circuitBreaker": self.type_breaker}
+
+
+def stage_of(seed: int) -> StageRules:
+    choose = random.Random(f"{seed}/crowd's stage")
+    hosts = [f"http:{urlsplit(url).hostname}:443" for url in TARGETS]
+    return StageRules(
+        choose.choice(BREAKERS), choose.choice([(), (), (hosts[0],)]), choose.choice([None, None, *BREAKERS])
+    )
 
 
 def crowd(seed: int) -> Plan:
@@ -52,6 +79,7 @@ def crowd(seed: int) -> Plan:
             actions.append(Action(f"a{jobs + 2 * number + 1} resume", "resume", job, later))
     _orchestrate(random.Random(f"{seed}/crowd's machine"), actions)
     actions += _changes(random.Random(f"{seed}/crowd's changes"), actions, base)
+    _divide(random.Random(f"{seed}/crowd's teams"), actions, base)
     return Plan(seed, base, base + LENGTH, nature, _weather(choose, base), actions)
 
 
@@ -64,6 +92,20 @@ def _orchestrate(choose: random.Random, actions: list[Action]) -> None:
             action.document.update({"orchestrated": True, "timeoutSeconds": choose.choice([5, 60, 300])})
         if choose.random() < 0.25:
             action.document["retryConfig"] = {"maxRetries": 0}
+
+
+def _divide(choose: random.Random, actions: list[Action], base: int) -> None:
+    """Who owns each job, and who resets circuits: its owner, a foreigner or the administrator."""
+    teams = TEAMS[: choose.choice([1, 1, 2, 3])]
+    for place, action in enumerate(actions):
+        if action.kind == "create":
+            actions[place] = dataclasses.replace(action, team=choose.choice(teams))
+            if action.document is not None and choose.random() < 0.1:
+                action.document["circuitBreaker"] = {"enabled": False}
+    for number in range(choose.choice([0, 2, 4])):
+        at = base + 10 + choose.random() * LENGTH * 0.8
+        team = choose.choice(["", *TEAMS])
+        actions.append(Action(f"r{number} reset", "reset", choose.randrange(100), at, team=team))
 
 
 def _changes(choose: random.Random, actions: list[Action], base: int) -> list[Action]:
@@ -89,7 +131,7 @@ def _changed(choose: random.Random, document: dict[str, Any]) -> dict[str, Any]:
         changed.pop(name, None)
     if limit is not None:
         changed |= {"concurrencyKey": choose.choice(["database", "database", "other"]), "maxConcurrency": limit}
-    if (breaker := choose.choice(BREAKERS)) is not None:
+    if (breaker := choose.choice(ASKS)) is not None:
         changed["circuitBreaker"] = breaker
     if choose.random() < 0.4:
         changed["type"] = TYPE
@@ -109,7 +151,7 @@ def _document(choose: random.Random, base: int) -> dict[str, Any]:
         retryConfig=RETRY,
         timeoutSeconds=choose.choice([5, 20, 60]),
         target={"type": "http", "url": choose.choice(TARGETS)},
-        circuitBreaker=choose.choice(BREAKERS),
+        circuitBreaker=choose.choice(ASKS),
         concurrencyKey=None if limit is None else "database",
         maxConcurrency=limit,
         type=choose.choice([None, None, TYPE]),

@@ -9,7 +9,7 @@ from functions.domain.definition import Priority
 from functions.domain.ids import execution_id
 from functions.domain.job import Job
 from functions.domain.run import ActiveRun, RunState
-from tests.simulation.crowd import TYPE, TYPE_LIMIT
+from tests.simulation.crowd import TYPE, TYPE_LIMIT, StageRules
 from tests.simulation.life import Violation
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class CrowdJudge:
 
     world: World
 
-    def __init__(self) -> None:
+    def __init__(self, rules: StageRules) -> None:
+        self.rules = rules
         self.lives: dict[str, Any] = {}
         self.rows: dict[str, Job] = {}
         self.circuits: dict[str, list[tuple[float, Circuit]]] = {}
@@ -82,6 +83,8 @@ class CrowdJudge:
                 if run.probes is not None:
                     self.started_as[execution] = (run.probes, self.world.circuits.rows[run.probes].seq)
                 self._started(row, slot, run, actor)
+        for slot, run in {} if before is None else row.runs.items():
+            self._held_back(before or row, row, slot, run, actor)
         for slot, run in {} if before is None else before.runs.items():
             new = row.runs.get(slot)
             if run.state is RunState.RUNNING and (new is None or new.state is not RunState.RUNNING):
@@ -153,15 +156,51 @@ class CrowdJudge:
 
     def changed(self, circuit: Circuit, actor: Actor) -> None:
         self.world.note(f"    {actor.key} circuit {circuit}")
+        self._its_owners(circuit, actor)
         self.circuits.setdefault(circuit.key, []).append((self.now, circuit))
         if circuit.open_until is None:
             self.probes.pop(circuit.key, None)
 
-    def _started(self, row: Job, slot: str, run: ActiveRun, actor: Actor) -> None:
-        document = row.defined.document
-        if "circuitBreaker" not in document:
+    def _its_owners(self, circuit: Circuit, actor: Actor) -> None:
+        """A circuit is moved by what becomes of its owner's jobs, and reset by its owner or an administrator."""
+        owner = circuit.key.partition("@")[2]
+        if not owner:
+            must(circuit.key in self.rules.shared, "a circuit without an owner is one that the stage shares", circuit)
+            must(actor.action != "reset" or not actor.team, "only an administrator resets a shared circuit", actor.key)
+        elif actor.action == "reset":
+            must(actor.team in ("", owner), "no foreigner resets a circuit", (actor.key, actor.team, circuit))
+        elif actor.job is not None:
+            mover = next(row for row in self.rows.values() if self.world.label(row.id) == actor.job)
+            must(mover.owner == owner, "no job of another team moves a circuit", (actor.key, mover.owner, circuit))
+
+    def _circuit_of(self, row: Job) -> str | None:
+        """The key of the circuit that the job has to ask, by the rules of docs/job-lifecycle.md; None: it has none."""
+        document, kind = row.defined.document, row.defined.document.get("type")
+        asks = kind == TYPE and self.rules.type_breaker is not None
+        if not document.get("circuitBreaker", {"enabled": asks}).get("enabled", True):
+            return None
+        target = f"http:{document['target']['url'].split('/')[2]}:443"
+        if target in self.rules.shared:
+            return target
+        return f"{target}@{row.owner}" if kind is None else f"{target}~{kind}@{row.owner}"
+
+    def _held_back(self, before: Job, row: Job, slot: str, run: ActiveRun, actor: Actor) -> None:
+        """A run waits for what is its team's, or what the stage shares, and for nothing of another team's."""
+        if run.waits_for is not None:
+            mine = run.waits_for.startswith((f"key:{row.owner}|", "type:"))
+            must(mine, "no run waits for a permit of another team", (slot, run))
+        old = before.runs.get(slot)
+        if run.deferred_for != "CIRCUIT_OPEN" or run.deferrals == (0 if old is None else old.deferrals):
             return
-        key = f"http:{document['target']['url'].split('/')[2]}:443"
+        key = self._circuit_of(before)
+        versions = [] if key is None else self._seen(key, actor)
+        opened = any(version.open_until is not None for version in versions)
+        must(opened, "a run is held back by its own team's circuit alone", (slot, key, run, versions))
+
+    def _started(self, row: Job, slot: str, run: ActiveRun, actor: Actor) -> None:
+        key = self._circuit_of(row)
+        if key is None:
+            return
         execution = execution_id(row.id, slot, run.attempt)
         versions = self._seen(key, actor)
         if any(version.open_until is None for version in versions):
@@ -230,12 +269,12 @@ class CrowdJudge:
             must(not overdue, "nobody who waits is forgotten", (self.world.label(row.id), row))
 
     def _outranked(self, row: Job, run: ActiveRun) -> bool:
-        """Whether others of a higher priority still wait for the same: a key that is overloaded starves the low."""
+        """Whether others of a higher priority, or that wait longer, still wait for the same: the key is overloaded."""
         return any(
-            other.waiting is not None
-            and other.waiting[1].waits_for == run.waits_for
-            and _RANKS[other.priority] < _RANKS[row.priority]
+            one.waits_for == run.waits_for is not None
+            and (_RANKS[other.priority], one.deferred_at or 0) < (_RANKS[row.priority], run.deferred_at or 0)
             for other in self.rows.values()
+            for one in other.runs.values()
         )
 
     # --- what only other stories are about ---
@@ -249,7 +288,7 @@ class CrowdJudge:
     def _given_up(self, execution: Execution) -> None:
         """A run waits in vain for a circuit only while that is open, or another attempt probes."""
         row = self.rows[execution.job_id]
-        circuit = self.world.circuits.rows.get(f"http:{row.defined.document['target']['url'].split('/')[2]}:443")
+        circuit = self.world.circuits.rows.get(self._circuit_of(row) or "")
         if circuit is None or circuit.open_until is None or circuit.open_until > self.now - 5:
             return
         since = max(at for at, version in self.circuits[circuit.key] if version.seq == circuit.seq)

@@ -776,9 +776,8 @@ MUTANTS: list[Mutant] = [
         "a circuit is read once a process",
         (
             "usecases/admission.py",
-            "circuit = executor.circuits.get(target_key(definition.target))",
-            "key = target_key(definition.target)\n"
-            "            circuit = _CACHE.setdefault(key, executor.circuits.get(key))",
+            "circuit = executor.circuits.get(circuit_of(row))",
+            "key = circuit_of(row)\n            circuit = _CACHE.setdefault(key, executor.circuits.get(key))",
         ),
         ("usecases/admission.py", "\n\nclass Admission:", "\n_CACHE: dict[str, Circuit] = {}\n\n\nclass Admission:"),
     ),

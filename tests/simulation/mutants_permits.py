@@ -10,6 +10,47 @@ CALLS = "tests/unit/test_cancelled_calls.py"
 BOUNDS = "tests/architecture/test_crash_bounds.py"
 
 PERMIT_MUTANTS: list[Mutant] = [
+    # --- whose circuit it is ---
+    m(
+        "circuit without owner",
+        "the jobs of all owners share the circuit of a target",
+        (
+            "domain/circuit.py",
+            "    return str(CircuitKey(target, definition.type, job.owner))\n",
+            "    return str(CircuitKey(target))\n",
+        ),
+    ),
+    m(
+        "circuit without type",
+        "jobs of types with other thresholds share a circuit",
+        ("domain/circuit.py", "CircuitKey(target, definition.type, job.owner)", "CircuitKey(target, None, job.owner)"),
+    ),
+    m(
+        "shared circuit of each owner",
+        "a circuit that the stage shares is each owner's own",
+        (
+            "domain/circuit.py",
+            "    if definition.circuit is not None and definition.circuit.shared:\n",
+            "    if False:\n",
+        ),
+        by="tests/unit/test_key_scopes.py",
+    ),
+    m(
+        "reset by a foreigner",
+        "every scheduler resets every circuit",
+        ("usecases/circuits.py", "        caller.must_change(owner)\n", "        caller.must_write()\n"),
+    ),
+    m(
+        "thresholds of the job",
+        "a job's own thresholds count, as the release before kept them",
+        ("domain/definition.py", "        document = _without_thresholds(document)\n", ""),
+        (
+            "domain/definition.py",
+            "circuit = config.circuit_for(target_key(self.target)) if",
+            "circuit = config.circuit_for(target_key(self.target)).under(own or {}) if",
+        ),
+        by="tests/unit/test_overlapping_settings.py",
+    ),
     # --- probes ---
     m(
         "no news untold",

@@ -64,6 +64,8 @@ class Action:
     document: dict[str, Any] | None = None
     enabled: bool | None = None
     seconds: int = 0
+    team: str = ""
+    """Who asks, and owns what it creates; the administrator where it is empty."""
 
 
 @dataclass

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from functions.domain.errors import ConflictError, InvalidFieldError, NotFoundError, UnavailableError
+from functions.domain.caller import Caller, Role
+from functions.domain.errors import ConflictError, ForbiddenError, InvalidFieldError, NotFoundError, UnavailableError
 from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Job
-from functions.domain.job_type import StoredTypeConfig
 from functions.domain.run import RunState
 from functions.usecases.actions import (
     cancel_execution,
@@ -24,7 +24,7 @@ from functions.usecases.circuits import reset_circuit
 from functions.usecases.jobs import JobDraft, change_job, create_job
 from functions.usecases.services import Services
 from tests.driver import ADMIN
-from tests.simulation.crowd import TYPE, TYPE_LIMIT, crowd
+from tests.simulation.crowd import TYPE, crowd, stage_of
 from tests.simulation.crowd_judge import CrowdJudge
 from tests.simulation.model import Judge, Violation
 from tests.simulation.outages import is_one, outage
@@ -89,7 +89,7 @@ class Story:
         actions = [action for action in plan.actions if self.only is None or action.id in self.only]
         created = {action.job for action in actions if action.kind == "create"}
         for action in actions:
-            if action.job not in created:
+            if action.job not in created and action.kind != "reset":
                 continue
             if action.at is not None:
                 world.scheduler.at(action.at, lambda action=action: self.request(action))
@@ -117,18 +117,18 @@ class Story:
     def request(self, action: Action, again: str = "") -> None:
         """One request of a caller; one that gets no answer may be repeated."""
         job_id = self.ids.get(action.job)
-        if job_id is None and action.kind not in ("create", "again"):
+        if job_id is None and action.kind not in ("create", "again", "reset"):
             return
         world = self.world
         label = None if job_id is None else world.label(job_id)
-        actor = world.actor_of(f"call {action.id}{again}", "caller", job=label, action=action.kind)
+        actor = world.actor_of(f"call {action.id}{again}", "caller", job=label, action=action.kind, team=action.team)
         services = world.services(actor)
         world.note(f"{actor.key} {label or ''}")
 
         def ask() -> None:
             try:
                 answer = self.requests[action.kind](self, services, action, job_id or "")
-            except (ConflictError, NotFoundError, InvalidFieldError, UnavailableError) as error:
+            except (ConflictError, ForbiddenError, NotFoundError, InvalidFieldError, UnavailableError) as error:
                 world.note(f"{actor.key}: {type(error).__name__} {error}")
                 self.judge.replied(actor, job_id, error)
             else:
@@ -152,7 +152,7 @@ class Story:
             return None  # its key is kept for an hour
         draft = JobDraft(document=original.document or {}, payload="{}", enabled=original.enabled)
         key = IdempotencyKey("root POST /v1/jobs", f"key{action.job}", "hash")
-        return create_job(services, ADMIN, draft, key=key).job
+        return create_job(services, caller_of(original), draft, key=key).job
 
     def change(self, services: Services, action: Action, job_id: str) -> None:
         draft = JobDraft(document=action.document or {}, payload='{"a":1}', enabled=action.enabled)
@@ -200,8 +200,16 @@ def reversed_keys(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reset(services: Services, action: Action) -> None:
-    host = f"{('one', 'two')[action.job % 2]}.example.com"
-    reset_circuit(services, ADMIN, f"http:{host}:443")
+    """Of one of the circuits there are, by whoever it occurs to."""
+    keys = sorted(circuit for circuit in services.circuits.rows)  # type: ignore[attr-defined]  # the simulation's
+    if keys:
+        reset_circuit(services, caller_of(action), keys[action.job % len(keys)])
+
+
+def caller_of(action: Action) -> Caller:
+    if not action.team:
+        return ADMIN
+    return Caller(id=action.team, owner=action.team, roles=frozenset({Role.SCHEDULER}))
 
 
 Request = Callable[[Story, Services, Action, str], object]
@@ -233,9 +241,8 @@ def tell(seed: int, *, only: frozenset[str] | None = None, traced: bool = False)
     if seed % CROWDS != CROWDS - 1:
         told = outage(seed) if is_one(seed) else plan(seed)
         return Story(told, only=only, traced=traced).tell()
-    story = Story(crowd(seed), judge=CrowdJudge(), only=only, traced=traced)
-    limit = StoredTypeConfig(
-        job_type=TYPE, document={"maxConcurrency": TYPE_LIMIT}, updated_at=story.plan.base, updated_by="root"
-    )
-    story.world.retry_configs.rows[TYPE] = limit
+    rules = stage_of(seed)
+    story = Story(crowd(seed), judge=CrowdJudge(rules), only=only, traced=traced)
+    story.world.types.set_circuits(*rules.shared, **rules.thresholds)
+    story.world.types.put(TYPE, **rules.type_document)
     return story.tell()

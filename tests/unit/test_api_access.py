@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 
 from functions.api.app import routes_without_services
 from functions.api.route import Access
 from functions.domain.circuit import Circuit
+from functions.domain.circuit_key import CircuitKey
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.ids import execution_id, slot_id
 from functions.domain.instants import rfc3339
@@ -143,10 +145,6 @@ def administer(_sees: str, changes: str, _own: bool) -> int:
     return 200 if changes == ALL else 403
 
 
-def read_of_all(sees: str, _changes: str, _own: bool) -> int:
-    return 200 if sees == ALL else 403
-
-
 def everybody(_sees: str, _changes: str, _own: bool) -> int:
     return 200
 
@@ -243,9 +241,14 @@ class Scene:
         return path
 
     def circuit(self) -> str:
-        circuit = Circuit(key="http:example.com:443")
+        return self._counted(Circuit(key=str(CircuitKey("http:example.com:443", owner=self.owner))))
+
+    def shared_circuit(self) -> str:
+        return self._counted(Circuit(key="http:example.com:443"))
+
+    def _counted(self, circuit: Circuit) -> str:
         self.world.circuits.save(circuit, replace(circuit, failures=3), now=NOW)
-        return "/v1/circuits/http:example.com:443"
+        return f"/v1/circuits/{quote(circuit.key)}"
 
     def configured(self) -> str:
         assert self.api.put("/v1/retry-configs/billing", {"maxConcurrency": 3}, claims=ROOT).status == 200
@@ -345,9 +348,15 @@ RULES: dict[str, list[tuple[Rule, Callable[[Scene], Asked]]]] = {
     "getRetryConfig": [(everybody, lambda scene: ("GET", scene.configured(), None))],
     "putRetryConfig": [(administer, lambda scene: ("PUT", "/v1/retry-configs/billing", {"maxConcurrency": 3}))],
     "deleteRetryConfig": [(administer, lambda scene: ("DELETE", scene.configured(), None))],
-    "listCircuits": [(read_of_all, lambda scene: ("GET", "/v1/circuits", None))],
-    "getCircuit": [(everybody, lambda scene: ("GET", scene.circuit(), None))],
-    "resetCircuit": [(administer, lambda scene: ("POST", f"{scene.circuit()}/reset", None))],
+    "listCircuits": [(list_of, lambda scene: ("GET", f"/v1/circuits?owner={scene.owner}", None))],
+    "getCircuit": [
+        (read, lambda scene: ("GET", scene.circuit(), None)),
+        (everybody, lambda scene: ("GET", scene.shared_circuit(), None)),
+    ],
+    "resetCircuit": [
+        (change, lambda scene: ("POST", f"{scene.circuit()}/reset", None)),
+        (administer, lambda scene: ("POST", f"{scene.shared_circuit()}/reset", None)),
+    ],
     "previewSchedule": [(everybody, lambda scene: ("GET", "/v1/schedule/preview?expression=@daily", None))],
     **{
         name: [(everybody, lambda scene, path=path: ("GET", path, None))]
@@ -399,7 +408,12 @@ def cases(table: dict[str, list[tuple[Rule, Callable[[Scene], Asked]]]]) -> list
     ]
 
 
-LISTS = {"listJobs": "/v1/jobs", "listWorkflows": "/v1/workflows", "listWorkers": "/v1/workers"}
+LISTS = {
+    "listJobs": "/v1/jobs",
+    "listWorkflows": "/v1/workflows",
+    "listWorkers": "/v1/workers",
+    "listCircuits": "/v1/circuits",
+}
 
 
 def send(api: Api, asked: Asked, claims: Mapping[str, Any]) -> Reply:
@@ -483,14 +497,20 @@ def test_lists_are_of_the_callers_own_unless_it_asks_for_more(operation: str, na
     who = CALLERS[name]
     sees, _ = rights()[who.name]
     scene = Scene(who.maker)
-    made = {"listJobs": scene.later, "listWorkflows": scene.workflow, "listWorkers": scene.worker}[operation]
-    own = made().rpartition("/")[2]
+    made = {
+        "listJobs": scene.later,
+        "listWorkflows": scene.workflow,
+        "listWorkers": scene.worker,
+        "listCircuits": scene.circuit,
+    }[operation]
+    own = unquote(made().rpartition("/")[2])
     scene.api.claims = STRANGER
-    others = made().rpartition("/")[2]
+    scene.owner = scene.api.get(scene.job()).json["owner"]
+    others = unquote(made().rpartition("/")[2])
 
     def listed(query: str) -> tuple[int, set[str]]:
         reply = scene.api.get(LISTS[operation], query=query, claims=who.claims)
-        return reply.status, {one["id"] for one in reply.json.get("data", ())}
+        return reply.status, {one.get("id") or one["key"] for one in reply.json.get("data", ())}
 
     status, found = listed("")
     assert status == 200

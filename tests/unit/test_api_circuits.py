@@ -12,13 +12,31 @@ from functions.domain.circuit import Circuit, CircuitPolicy, Health, after_end, 
 from functions.domain.instants import rfc3339
 from tests.api_client import Api, machine, user
 
-ADMIN = user("root", "admin")
-KEYS = ("handler:echo", "http:2001:db8::1:443", "http:api.example.com:443", "lambda:gnomon-report", "sqs:gnomon-q")
+ROOT = user("root", "admin")
+ANN = user("ann", "scheduler", "team-a")
+VIC = user("vic", "viewer", "team-a")
+BOB = user("bob", "scheduler", "team-b")
+VIEWER = user("val", "viewer", "team-b")
+KEYS = tuple(
+    f"{name}@team-a"
+    for name in (
+        "handler:echo",
+        "handler:echo~billing",
+        "http:2001:db8::1:443",
+        "http:api.example.com:443",
+        "lambda:gnomon-report",
+        "sqs:gnomon-q~a:b%2Fc=d",
+    )
+)
+SHARED = "http:shared.example.com:443"
+OURS = KEYS[3]
+ODD = "http:api.example.com:443@team-%C3%A9%2Fx@y~z"
+"""Of the team `é/x@y~z`."""
 
 
 @pytest.fixture
 def api() -> Api:
-    return Api(claims=ADMIN)
+    return Api(claims=ANN)
 
 
 def opened(api: Api, key: str) -> Circuit:
@@ -31,10 +49,30 @@ def opened(api: Api, key: str) -> Circuit:
     return circuit
 
 
+def path_of(key: str) -> str:
+    return f"/v1/circuits/{quote(key, safe='')}"
+
+
+def listed(api: Api, claims: dict[str, Any], owner: str | None = None, limit: int = 2) -> list[str]:
+    found: list[str] = []
+    query = f"limit={limit}" + ("" if owner is None else f"&owner={quote(owner)}")
+    cursor = ""
+    while True:
+        reply = api.get("/v1/circuits", query=query + cursor, claims=claims)
+        assert reply.status == 200, reply.text
+        found += [each["key"] for each in reply.json["data"]]
+        if "cursor" not in reply.json["pagination"]:
+            return found
+        cursor = f"&cursor={reply.json['pagination']['cursor']}"
+
+
 def test_a_circuit_is_shown_as_it_stands(api: Api) -> None:
-    circuit, now = opened(api, KEYS[2]), int(api.clock.now())
+    circuit, now = opened(api, OURS), int(api.clock.now())
     shown = {
-        "key": KEYS[2],
+        "key": OURS,
+        "owner": "team-a",
+        "jobType": None,
+        "target": "http:api.example.com:443",
         "state": "OPEN",
         "failures": 5,
         "since": rfc3339(now),
@@ -48,25 +86,74 @@ def test_a_circuit_is_shown_as_it_stands(api: Api) -> None:
     assert api.get("/v1/circuits").json["data"] == [half_open]
 
 
-def test_they_are_listed_by_key_a_page_at_a_time(api: Api) -> None:
-    for key in reversed(KEYS):
+@pytest.mark.parametrize(
+    ("key", "parts"),
+    [
+        (KEYS[1], ("team-a", "billing", "handler:echo")),
+        (KEYS[5], ("team-a", "a:b/c=d", "sqs:gnomon-q")),
+        (ODD, ("team-é/x@y~z", None, "http:api.example.com:443")),
+        (SHARED, (None, None, SHARED)),
+    ],
+)
+def test_a_key_names_target_type_and_owner(api: Api, key: str, parts: tuple[str | None, ...]) -> None:
+    opened(api, key)
+    found = api.get(path_of(key), claims=ROOT).json
+    assert (found["key"], found["owner"], found["jobType"], found["target"]) == (key, *parts)
+
+
+def test_callers_list_their_own_and_all_with_a_star(api: Api) -> None:
+    for key in (*reversed(KEYS), SHARED, "handler:echo@team-b", "handler:echo@bare"):
         opened(api, key)
-    first = api.get("/v1/circuits", query="limit=3").json
-    second = api.get("/v1/circuits", query=f"limit=3&cursor={first['pagination']['cursor']}").json
-    assert [each["key"] for each in first["data"] + second["data"]] == list(KEYS)
-    assert second["pagination"] == {}
+    for owner in ("team-b", "team-a", "bare", "without"):
+        api.world.owners.register(owner)
+    assert listed(api, ANN) == listed(api, VIC) == listed(api, BOB, "team-a") == list(KEYS)
+    assert listed(api, BOB) == listed(api, VIEWER) == ["handler:echo@team-b"]
+    everybodys = [SHARED, "handler:echo@bare", *KEYS, "handler:echo@team-b"]
+    for limit in (1, 2, 7, 100):
+        assert listed(api, ROOT, "*", limit) == listed(api, BOB, "*", limit) == everybodys
+    for owner in ("*", "team-a"):
+        assert api.get("/v1/circuits", query=f"owner={owner}", claims=VIEWER).status == 403
     assert api.get("/v1/circuits", query="cursor=AAAA").status == 400
     assert api.get("/v1/circuits", query="state=OPEN").status == 400
 
 
+def test_a_cursor_is_of_one_owner_s_list(api: Api) -> None:
+    for key in KEYS:
+        opened(api, key)
+    cursor = api.get("/v1/circuits", query="limit=2").json["pagination"]["cursor"]
+    assert api.get("/v1/circuits", query=f"cursor={cursor}", claims=BOB).status == 400
+
+
 @pytest.mark.parametrize("encoded", [True, False], ids=["encoded", "plain"])
-@pytest.mark.parametrize("key", KEYS)
-def test_an_admin_resets_it(api: Api, key: str, encoded: bool) -> None:
+@pytest.mark.parametrize("key", KEYS[:5])
+def test_its_owner_resets_it(api: Api, key: str, encoded: bool) -> None:
     opened(api, key)
-    reset = api.post(f"/v1/circuits/{quote(key, safe='') if encoded else key}/reset")
+    reset = api.post(f"{path_of(key) if encoded else f'/v1/circuits/{key}'}/reset")
     assert (reset.status, reset.json["key"], reset.json["state"]) == (200, key, "CLOSED")
     assert (reset.json["failures"], reset.json["openUntil"]) == (0, None)
     assert api.world.circuits.get(key).open_until is None
+
+
+@pytest.mark.parametrize(
+    ("key", "claims", "read", "reset"),
+    [
+        (OURS, ANN, 200, 200),
+        (OURS, ROOT, 200, 200),
+        (OURS, VIC, 200, 403),
+        (OURS, BOB, 200, 403),
+        (OURS, machine("m", "gnomon/read"), 200, 403),
+        (OURS, machine("m", "gnomon/write"), 200, 403),
+        (OURS, VIEWER, 404, 404),
+        (SHARED, ANN, 200, 403),
+        (SHARED, VIEWER, 200, 403),
+        (SHARED, ROOT, 200, 200),
+    ],
+)
+def test_who_reads_and_resets_it(api: Api, key: str, claims: dict[str, Any], read: int, reset: int) -> None:
+    opened(api, key)
+    assert api.get(path_of(key), claims=claims).status == read
+    assert api.post(f"{path_of(key)}/reset", claims=claims).status == reset
+    assert (api.world.circuits.get(key).open_until is None) == (reset == 200)
 
 
 def test_a_reset_gives_way_to_a_write_and_is_done_after_it(api: Api) -> None:
@@ -82,40 +169,45 @@ def test_a_reset_gives_way_to_a_write_and_is_done_after_it(api: Api) -> None:
     assert api.world.circuits.get(KEYS[0]).open_until is None
 
 
-def test_a_circuit_that_is_not_there(api: Api) -> None:
-    missing = api.post("/v1/circuits/handler:none/reset")
-    assert (missing.status, missing.code, missing.message) == (404, "NOT_FOUND", "There is no circuit handler:none.")
-    assert api.post(f"/v1/circuits/{'x' * 2000}/reset").status == 404
-    assert api.world.circuits.rows == {}
-
-
 @pytest.mark.parametrize(
-    "claims",
-    [user("alice", "scheduler"), user("victor", "viewer"), user("nobody"), machine("m", "gnomon/read", "gnomon/write")],
-    ids=["scheduler", "viewer", "no group", "machine"],
+    "key",
+    [
+        "handler:none",
+        "handler:none@team-a",
+        "x" * 2_000,
+        "x" * 2_000 + "@team-a",
+        "handler:echo@" + "x" * 2_000,
+        "handler:echo@" + "😀" * 320,
+        "😀" * 320,
+        "😀" * 320 + "@team-a",
+        "handler:echo~" + "😀" * 320 + "@team-a",
+        "@team-a",
+        "~billing@team-a",
+        "handler:echo@",
+        "handler:echo~billing",
+        "handler:echo~@team-a",
+        "handler:echo@team%2Da",
+        "%",
+    ],
 )
-def test_everybody_reads_one_and_only_admins_reset(api: Api, claims: dict[str, Any]) -> None:
-    opened(api, KEYS[0])
-    assert api.get(f"/v1/circuits/{KEYS[0]}", claims=claims).json["key"] == KEYS[0]
-    refused = api.post(f"/v1/circuits/{KEYS[0]}/reset", claims=claims)
-    assert (refused.status, refused.code) == (403, "FORBIDDEN")
-    assert api.world.circuits.get(KEYS[0]).open_until is not None
+def test_a_circuit_that_is_not_there(api: Api, key: str) -> None:
+    opened(api, "handler:echo@team-a")
+    before = dict(api.world.circuits.rows)
+    for claims in (ROOT, ANN, VIEWER):
+        for reply in (api.get(path_of(key), claims=claims), api.post(f"{path_of(key)}/reset", claims=claims)):
+            assert (reply.status, reply.code) == (404, "NOT_FOUND")
+            assert len(reply.message) < 400
+    assert api.world.circuits.rows == before
+
+
+def test_an_owner_of_too_many_bytes_is_refused_by_every_list(api: Api) -> None:
+    for path in ("/v1/circuits", "/v1/jobs", "/v1/workflows", "/v1/workers"):
+        for owner in ("x" * 3_000, quote("😀" * 320)):
+            reply = api.get(path, query=f"owner={owner}")
+            assert (reply.status, reply.json["error"]["details"][0]["field"]) == (400, "owner")
+        assert api.get(path, query=f"owner={quote('é' * 128)}").status == 200
 
 
 def test_a_body_with_fields_is_refused(api: Api) -> None:
     opened(api, KEYS[0])
     assert api.post(f"/v1/circuits/{KEYS[0]}/reset", {"force": True}).status == 400
-
-
-def test_who_sees_its_own_only_reads_a_circuit_by_its_key(api: Api) -> None:
-    opened(api, KEYS[2])
-    shown = api.get("/v1/circuits").json["data"][0]
-    readers = (user("s", "scheduler"), machine("m", "gnomon/read"), ADMIN)
-    assert [api.get("/v1/circuits", claims=one).status for one in readers] == [200, 200, 200]
-    viewer = user("v", "viewer")
-    refused = api.get("/v1/circuits", claims=viewer)
-    assert (refused.status, refused.json["error"]["code"]) == (403, "FORBIDDEN")
-    assert KEYS[2] not in str(refused.json)
-    assert api.get(f"/v1/circuits/{quote(KEYS[2], safe='')}", claims=viewer).json == shown
-    assert api.get("/v1/circuits/handler:none", claims=viewer).status == 404
-    assert api.get(f"/v1/circuits/{'x' * 2000}", claims=viewer).status == 404

@@ -290,11 +290,11 @@ class TestDecisions:
         driver = Driver()
         gate = {**GATE, "timeoutSeconds": 200_000, "onTimeout": "approve"}
         breaker = {"failureThreshold": 1, "openSeconds": 600}
-        job = waiting(driver, approval=gate, circuitBreaker=breaker)
+        job = waiting(driver, approval=gate, breaker=breaker)
         driver.run_until(AT + 199_900)
         driver.world.targets.answers = [FAILED, OK]
         driver.create(
-            schedule={"type": "interval", "everySeconds": 90}, maxRuns=1, circuitBreaker=breaker, retryConfig=NO_RETRY
+            schedule={"type": "interval", "everySeconds": 90}, maxRuns=1, breaker=breaker, retryConfig=NO_RETRY
         )
         driver.run_until(AT + 200_010)
         run = driver.row(job.id).runs[SLOT]

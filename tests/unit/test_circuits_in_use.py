@@ -34,7 +34,7 @@ from tests.factories import NOW
 from tests.fakes import FakeClock, World
 from tests.faults import Crash
 
-KEY = "http:example.com:443"
+KEY = "http:example.com:443@team-a"
 BREAKER = {"failureThreshold": 5, "openSeconds": 30, "successThreshold": 1}
 QUICK = {"maxRetries": 9, "initialDelaySeconds": 1, "backoffStrategy": "fixed", "jitter": 0}
 ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
@@ -64,7 +64,7 @@ def driver(until: float = NOW + 10**9) -> tuple[Driver, Outage]:
 
 
 def create(driver: Driver, **document: Any) -> str:
-    document = {"schedule": ONCE, "retryConfig": QUICK, "circuitBreaker": BREAKER} | document
+    document = {"schedule": ONCE, "retryConfig": QUICK, "breaker": BREAKER} | document
     return driver.create(**document).id
 
 
@@ -186,7 +186,7 @@ def test_a_target_that_accepts_a_call_is_up_whatever_it_reports_later() -> None:
 
 def test_jobs_without_a_circuit_neither_ask_nor_tell() -> None:
     made, outage = driver()
-    create(made, circuitBreaker=None, retryConfig=QUICK)
+    create(made, breaker=None, retryConfig=QUICK)
     made.run_until(NOW + 60)
     assert len(outage.calls) == 10
     assert made.world.circuits.calls == []
@@ -314,7 +314,7 @@ class Waiting:
     as `Admission` and `report` do it. The use cases themselves would need minutes for so many."""
 
     def __init__(self, count: int, *, down_until: float) -> None:
-        self.policy = CircuitPolicy.read(BREAKER)
+        self.policy = CircuitPolicy().under(BREAKER)
         self.circuit = Circuit(key=KEY)
         self.down_until = down_until
         self.draw = random.Random(34)

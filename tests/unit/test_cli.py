@@ -10,6 +10,7 @@ import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -116,15 +117,16 @@ def test_each_kind_of_schedule_and_target(
 
 
 def test_flags_of_how_an_attempt_runs(api: ApiServer, shell: Shell) -> None:
-    flags = ["--break-after", "3", "--concurrency-key", "db", "--max-concurrency", "2", "--timeout", "2m"]
+    flags = ["--circuit-breaker", "--concurrency-key", "db", "--max-concurrency", "2", "--timeout", "2m"]
     assert shell("jobs", "create", "--name", "x", "--every", "60", "--http", "https://a.b", *flags).exit_code == 0
-    for flag in ("--callback", "--orchestrated"):
+    for flag in ("--callback", "--orchestrated", "--no-circuit-breaker"):
         assert shell("jobs", "create", "--name", "x", "--every", "60", "--handler", "h", flag).exit_code == 0
-    limits = {"circuitBreaker": {"failureThreshold": 3}, "concurrencyKey": "db", "maxConcurrency": 2}
-    first, callback, orchestrated = (request.body for request in api.requests)
+    limits = {"circuitBreaker": {"enabled": True}, "concurrencyKey": "db", "maxConcurrency": 2}
+    first, callback, orchestrated, never = (request.body for request in api.requests)
     assert first.items() >= {**limits, "timeoutSeconds": 120}.items()
     assert (callback["completion"], orchestrated["orchestrated"]) == ("callback", True)
-    assert "orchestrated" not in callback
+    assert never["circuitBreaker"] == {"enabled": False}
+    assert not {"orchestrated", "circuitBreaker"} & callback.keys()
 
 
 def test_flags_of_what_a_job_depends_on(api: ApiServer, shell: Shell) -> None:
@@ -602,12 +604,15 @@ class TestTypes:
 class TestCircuits:
     """`gnomon circuits`: targets that are left alone."""
 
-    KEY = "http:api.example.com:443"
+    KEY = "http:api.example.com:443@team-billing"
 
     def test_list_and_reset(self, api: ApiServer, shell: Shell) -> None:
         assert "No circuit has counted anything yet." in shell("circuits", "list").stdout
         api.circuits[self.KEY] = {
             "key": self.KEY,
+            "owner": "team-billing",
+            "jobType": None,
+            "target": "http:api.example.com:443",
             "state": "OPEN",
             "failures": 5,
             "since": "2026-11-29T19:00:00Z",
@@ -616,10 +621,15 @@ class TestCircuits:
         }
         listed = shell("circuits", "list").stdout
         assert re.search(rf"^{self.KEY} +OPEN +5 ", listed, re.MULTILINE)
+        assert shell("circuits", "list", "--owner", "*").exit_code == 0
+        assert api.requests[-1].query["owner"] == "*"
         result = shell("circuits", "reset", self.KEY, "--role", "admin", "--output", "json")
         assert json.loads(result.stdout)["state"] == "CLOSED"
         *_, request = api.requests
-        assert (request.method, request.path) == ("POST", "/v1/circuits/http%3Aapi.example.com%3A443/reset")
+        assert (request.method, request.path) == (
+            "POST",
+            f"/v1/circuits/{quote(self.KEY, safe='')}/reset",
+        )
         assert request.headers["authorization"] == "Bearer token-of-admin"
 
     def test_a_key_that_is_not_there(self, api: ApiServer, shell: Shell) -> None:

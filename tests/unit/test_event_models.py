@@ -83,7 +83,9 @@ def everything() -> dict[EventType, LifecycleEvent]:
     ]
     writes += [(child, waits_for_it, []), (waits_for_it, taken, []), (taken, gate, [])]
     writes += [(gate, decided, []) for decided in decisions]
-    circuit = Circuit(key="http:example.com:443", seq=5, failures=5, since=NOW + 0.25, open_until=NOW + 31)
+    circuit = Circuit(
+        key="http:example.com:443~billing@team-a", seq=5, failures=5, since=NOW + 0.25, open_until=NOW + 31
+    )
     worker = Worker(
         id="abcdefghijklmnop",
         owner="team-a",

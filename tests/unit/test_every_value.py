@@ -777,7 +777,8 @@ def test_what_a_role_may(role: Role, expected: tuple[bool, bool, bool, bool]) ->
     assert found == expected
     assert may(lambda: caller.must_read("a"))
     assert may(lambda: caller.must_change("a")) == found[1]
-    assert may(lambda: caller.must_read_all("they")) == caller.reads_all == found[0]
+    assert caller.may_list("jobs", None) == caller.may_list("jobs", "a") == "a"
+    assert may(lambda: caller.may_list("jobs", "*")) == may(lambda: caller.may_list("jobs", "b")) == found[0]
 
 
 EVENTS = {model.type: model for model in MODELS}

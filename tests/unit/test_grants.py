@@ -32,7 +32,6 @@ from tests.fakes import FakeClock, World
 from tests.faults import Crash
 from tests.permits import KEY, TYPE, WAITED, Queue, change, holder_of
 
-BREAKER = {"failureThreshold": 5, "openSeconds": 30}
 GATE = {"role": "admin", "timeoutSeconds": 3_600, "fourEyes": False}
 
 
@@ -69,13 +68,13 @@ def execution_cancelled(queue: Queue) -> None:
 
 
 def held_by_its_circuit(queue: Queue) -> None:
-    queue.change(queue.first, circuitBreaker=BREAKER)
+    queue.change(queue.first, circuitBreaker={})
     queue.open_circuit()
     queue.hint(queue.first)
 
 
 def held_by_a_probe(queue: Queue) -> None:
-    queue.change(queue.first, circuitBreaker=BREAKER)
+    queue.change(queue.first, circuitBreaker={})
     queue.open_circuit(probe=True)
     queue.hint(queue.first)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from functions.adapters.remembered_job_types import REMEMBERED_SECONDS, RememberedJobTypes
-from functions.bootstrap import stage_defaults
+from functions.defaults import stage_defaults
+from functions.domain.circuit import CircuitPolicy
 from functions.domain.definition import Definition
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.job_type import StoredTypeConfig, TypeConfig
 from functions.domain.retry import BackoffStrategy, RetryPolicy
-from functions.settings import RetryDefaults
+from functions.settings import CircuitRules, RetryDefaults
 from tests.factories import JOB_ID, NOW, make_document
 from tests.fakes import FakeClock, InMemoryRetryConfigs
 
@@ -52,20 +54,39 @@ class TestInheritance:
         assert kind.retry == {"maxRetries": 1}
 
     def test_a_type_over_defaults_of_each_part(self) -> None:
-        below = TypeConfig(circuit_breaker={"openSeconds": 1, "failureThreshold": 2}, max_concurrency=5)
+        circuit = CircuitPolicy(open_seconds=1, failure_threshold=2)
+        below = TypeConfig(stage_circuit=circuit, shared_circuits=frozenset({"handler:echo"}), max_concurrency=5)
         assert TypeConfig().over(below) == below
         above = TypeConfig(circuit_breaker={"openSeconds": 9}, max_concurrency=6).over(below)
-        assert (above.circuit_breaker, above.max_concurrency) == ({"openSeconds": 9, "failureThreshold": 2}, 6)
+        assert (above.circuit_for("handler:other"), above.max_concurrency) == (replace(circuit, open_seconds=9), 6)
+        assert above.circuit_for("handler:echo") == replace(circuit, shared=True)
 
     @pytest.mark.parametrize(
-        "document", [{"maxRetries": "many"}, {"backoffStrategy": "odd"}, {"circuitBreaker": 5}, {"maxConcurrency": []}]
+        "document",
+        [
+            {"maxRetries": "many"},
+            {"backoffStrategy": "odd"},
+            {"circuitBreaker": 5},
+            {"circuitBreaker": {"openSeconds": "long"}},
+            {"maxConcurrency": []},
+        ],
     )
     def test_one_that_cannot_be_read(self, document: dict[str, object]) -> None:
         with pytest.raises(CorruptDefinitionError):
             TypeConfig.read(document)
 
     def test_the_stage_s_defaults_are_those_of_the_contract(self) -> None:
-        assert RetryPolicy.read(stage_defaults(RetryDefaults()).retry) == RetryPolicy.read({}) == RetryPolicy()
+        defaults = stage_defaults(RetryDefaults(), CircuitRules())
+        assert RetryPolicy.read(defaults.retry) == RetryPolicy.read({}) == RetryPolicy()
+        assert (defaults.stage_circuit, defaults.circuit_breaker) == (CircuitPolicy(), None)
+
+    def test_what_the_stage_says_of_circuits(self) -> None:
+        rules = CircuitRules(failure_threshold=2, open_seconds=3, success_threshold=4, shared=("handler:echo",))
+        defaults = stage_defaults(RetryDefaults(), rules)
+        assert defaults.circuit_for("handler:other") == CircuitPolicy(
+            failure_threshold=2, open_seconds=3, success_threshold=4
+        )
+        assert defaults.circuit_for("handler:echo").shared
 
 
 class Configs(InMemoryRetryConfigs):

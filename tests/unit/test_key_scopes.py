@@ -16,6 +16,7 @@ from functions.domain.concurrency import limits_of
 from functions.domain.definition import Definition
 from functions.domain.execution import ExecutionStatus
 from functions.domain.instants import rfc3339
+from functions.domain.job import JobStatus
 from functions.domain.job_type import TypeConfig
 from functions.domain.outcome import TargetAnswer
 from functions.ports import Allowance
@@ -222,11 +223,10 @@ def test_the_same_poll_of_another_worker_is_another_poll(claims: Mapping[str, An
     assert office.given(second, claims, pollId="p", maxItems=1) == others
 
 
-# --- circuits and configurations: everybody ---
+# --- circuits: an owner's, unless the stage shares one ---
 
 
-def test_a_circuit_is_its_targets_whoever_calls_it() -> None:
-    """All who call a target learn from each other that it fails (docs/job-lifecycle.md)."""
+def test_a_target_is_the_same_however_it_is_spelled() -> None:
     urls = ["https://example.com/a", "https://example.com:443/b?c", "https://EXAMPLE.com"]
     assert {target_key({"type": "http", "url": url}) for url in urls} == {"http:example.com:443"}
     others = [
@@ -237,6 +237,76 @@ def test_a_circuit_is_its_targets_whoever_calls_it() -> None:
         {"type": "sqs", "queueUrl": "https://sqs.eu-central-1.amazonaws.com/1/example"},
     ]
     assert len({target_key(target) for target in others} | {"http:example.com:443"}) == len(others) + 1
+
+
+def failing(driver: Driver, team: str, **document: Any) -> str:
+    """A job of the team that fails once, for good."""
+    caller = Caller(id=team, owner=team, roles=frozenset({Role.SCHEDULER}))
+    at = {"type": "once", "at": rfc3339(int(driver.clock.now()) + 1)}
+    driver.world.targets.answers = [TargetAnswer(status=ExecutionStatus.FAILED)]
+    job = driver.create(caller=caller, schedule=at, retryConfig={"maxRetries": 0}, circuitBreaker={}, **document)
+    driver.run(3)
+    return job.id
+
+
+def starts(driver: Driver, team: str, **document: Any) -> bool:
+    """Whether a job of the team starts at once."""
+    caller = Caller(id=team, owner=team, roles=frozenset({Role.SCHEDULER}))
+    at = {"type": "once", "at": rfc3339(int(driver.clock.now()) + 1)}
+    driver.world.targets.answers = [TargetAnswer(status=ExecutionStatus.COMPLETED)]
+    job = driver.create(caller=caller, schedule=at, circuitBreaker={}, **document)
+    driver.run(3)
+    return driver.row(job.id).status is JobStatus.COMPLETED
+
+
+def breaks_at_once(*shared: str) -> Driver:
+    driver = Driver()
+    driver.world.types.set_circuits(*shared, failureThreshold=1, openSeconds=3_600)
+    for kind in ("eager", "patient"):
+        driver.world.types.put(kind, circuitBreaker={"failureThreshold": 1 if kind == "eager" else 50})
+    return driver
+
+
+def test_a_team_s_failing_job_opens_no_circuit_of_another_team() -> None:
+    driver = breaks_at_once()
+    failing(driver, "team-a")
+    assert not starts(driver, "team-a")
+    assert starts(driver, "team-b")
+    assert set(driver.world.circuits.rows) == {"http:example.com:443@team-a"}
+
+
+def test_types_with_other_thresholds_have_circuits_of_their_own() -> None:
+    driver = breaks_at_once()
+    failing(driver, "team-a", type="eager")
+    assert not starts(driver, "team-a", type="eager")
+    assert starts(driver, "team-a", type="patient")
+    assert starts(driver, "team-a")
+    assert starts(driver, "team-b", type="eager")
+
+
+@pytest.mark.parametrize("kind", [None, "eager", "patient"])
+def test_a_circuit_that_the_stage_shares_is_everybody_s(kind: str | None) -> None:
+    driver = breaks_at_once("http:example.com:443")
+    failing(driver, "team-a", type="patient")
+    assert not starts(driver, "team-b", **({} if kind is None else {"type": kind}))
+    assert set(driver.world.circuits.rows) == {"http:example.com:443"}
+    elsewhere = {"type": "http", "url": "https://other.example.com/"}
+    failing(driver, "team-a", target=elsewhere)
+    assert starts(driver, "team-b", target=elsewhere)
+
+
+def test_a_job_without_a_circuit_is_held_back_by_none() -> None:
+    driver = breaks_at_once()
+    failing(driver, "team-a")
+    caller = Caller(id="team-a", owner="team-a", roles=frozenset({Role.SCHEDULER}))
+    driver.world.targets.answers = [TargetAnswer(status=ExecutionStatus.COMPLETED)]
+    at = {"type": "once", "at": rfc3339(int(driver.clock.now()) + 1)}
+    job = driver.create(caller=caller, schedule=at, type="eager", circuitBreaker={"enabled": False})
+    driver.run(3)
+    assert driver.row(job.id).status is JobStatus.COMPLETED
+
+
+# --- pages ---
 
 
 def test_a_cursor_is_of_one_list_and_its_owner() -> None:

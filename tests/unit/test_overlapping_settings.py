@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functions.domain.circuit import CircuitPolicy
 from functions.domain.concurrency import limits_of, place_of
 from functions.domain.decision import Drop, Write
 from functions.domain.definition import Definition, MisfirePolicy, OverlapPolicy, Priority
@@ -160,15 +162,44 @@ def test_a_field_that_the_job_sets_leaves_the_others_to_its_type(field: str) -> 
     assert under({field: FIELDS[field][0]}, kind, {}) == RetryPolicy.read({**kind, field: FIELDS[field][0]})
 
 
-@pytest.mark.parametrize("mine", [{}, {"failureThreshold": 7}, {"openSeconds": 70, "successThreshold": 2}])
-@pytest.mark.parametrize("types", [{}, {"failureThreshold": 9}, {"openSeconds": 90, "failureThreshold": 9}])
-def test_each_field_of_a_circuit_is_the_jobs_else_its_types(mine: dict[str, int], types: dict[str, int]) -> None:
-    document = make_document(circuitBreaker=mine)
-    definition = Definition.read(document, "{}", job_id=JOB_ID, created_at=NOW)
-    circuit = definition.under(TypeConfig(circuit_breaker=types)).circuit
-    expected = {"failureThreshold": 5, "openSeconds": 30, "successThreshold": 1} | types | mine
+STAGE_CIRCUIT = CircuitPolicy(failure_threshold=3, open_seconds=40, success_threshold=2)
+HOST = "http:example.com:443"
+
+
+def circuit_under(mine: dict[str, Any] | None, kind: dict[str, int] | None, *shared: str) -> CircuitPolicy | None:
+    definition = Definition.read(make_document(circuitBreaker=mine), "{}", job_id=JOB_ID, created_at=NOW)
+    stage = TypeConfig(stage_circuit=STAGE_CIRCUIT, shared_circuits=frozenset(shared))
+    return definition.under(TypeConfig(circuit_breaker=kind).over(stage)).circuit
+
+
+@pytest.mark.parametrize("mine", [None, {}, {"enabled": True}, {"failureThreshold": 7, "openSeconds": 1}])
+@pytest.mark.parametrize("kind", [{}, {"failureThreshold": 9}, {"openSeconds": 90, "failureThreshold": 9}])
+def test_each_threshold_of_a_circuit_is_its_types_else_the_stages(
+    mine: dict[str, Any] | None, kind: dict[str, int]
+) -> None:
+    """Thresholds that the release before kept in jobs count no more."""
+    expected = {"failureThreshold": 3, "openSeconds": 40, "successThreshold": 2} | kind
+    circuit = circuit_under(mine, kind)
     assert circuit is not None
     assert (circuit.failure_threshold, circuit.open_seconds, circuit.success_threshold) == tuple(expected.values())
+    assert not circuit.shared
+
+
+@pytest.mark.parametrize("kind", [None, {}, {"openSeconds": 90}])
+@pytest.mark.parametrize(
+    ("mine", "has_one"), [(None, None), ({}, True), ({"enabled": True}, True), ({"enabled": False}, False)]
+)
+def test_a_job_says_whether_it_has_a_circuit_else_its_type(
+    mine: dict[str, Any] | None, has_one: bool | None, kind: dict[str, int] | None
+) -> None:
+    expected = kind is not None if has_one is None else has_one
+    assert (circuit_under(mine, kind) is not None) == expected
+    assert (circuit_under(mine, kind, HOST) is not None) == expected, "the stage shares circuits, it asks for none"
+
+
+@pytest.mark.parametrize("kind", [None, {"openSeconds": 90}])
+def test_a_shared_circuit_follows_the_stage_whatever_the_type_says(kind: dict[str, int] | None) -> None:
+    assert circuit_under({}, kind, "http:other.example.com:443", HOST) == replace(STAGE_CIRCUIT, shared=True)
 
 
 # --- where a schedule begins and ends ---

@@ -30,7 +30,7 @@ DIRECT, MACHINE, PULLED = PathKind.DIRECT, PathKind.STATE_MACHINE, PathKind.PULL
         ({"completion": "response", "timeoutSeconds": 61}, Path(MACHINE, "LONG_TIMEOUT")),
         ({"target": WORKER}, Path(PULLED, "WORKER_TARGET")),
         ({"target": WORKER, "timeoutSeconds": 86_400}, Path(PULLED, "WORKER_TARGET")),
-        ({"circuitBreaker": {"failureThreshold": 5}}, Path(DIRECT, "SHORT")),
+        ({"circuitBreaker": {"enabled": True}}, Path(DIRECT, "SHORT")),
     ],
 )
 def test_the_way_and_its_reason(document: dict[str, Any], path: Path) -> None:

@@ -24,11 +24,11 @@ from tests.fakes import FakeClock, World
 from tests.faults import Crash
 
 KEY = "key:team-a|database"
-CIRCUIT = "http:example.com:443"
+CIRCUIT = "http:example.com:443@team-a"
 ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
 SLOT = slot_id(NOW + 10)
 LIMIT = {"concurrencyKey": "database", "maxConcurrency": 1}
-BREAKER = {"circuitBreaker": {"failureThreshold": 1, "openSeconds": 5}}
+BREAKER = {"breaker": {"failureThreshold": 1, "openSeconds": 5}}
 OK = TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
 
 

@@ -31,7 +31,7 @@ from tests.factories import NOW, make_hint, make_job, make_run
 from tests.fakes import FakeClock, World
 from tests.faults import Crash
 
-KEY = "http:example.com:443"
+KEY = "http:example.com:443@team-a"
 ELSEWHERE = {"type": "http", "url": "https://other.example.com/hook"}
 BREAKER = {"failureThreshold": 5, "openSeconds": 30}
 ONCE = {"type": "once", "at": "2027-01-15T08:00:10Z"}
@@ -48,7 +48,7 @@ def half_open(driver: Driver, **fields: Any) -> None:
 
 
 def create(driver: Driver, **document: Any) -> str:
-    wanted = {"schedule": ONCE, "circuitBreaker": BREAKER, "orchestrated": True, "timeoutSeconds": 600} | document
+    wanted = {"schedule": ONCE, "breaker": BREAKER, "orchestrated": True, "timeoutSeconds": 600} | document
     return driver.create(**wanted).id
 
 
@@ -112,7 +112,7 @@ def test_an_attempt_that_others_end_lets_the_next_one_probe_at_once(end: Callabl
     end(driver, job_id)
     assert probe_of(driver) is None
     assert driver.world.circuits.get(KEY).state(driver.clock.now()) is CircuitState.HALF_OPEN
-    neighbor = driver.create(schedule=soon(driver), circuitBreaker=BREAKER).id
+    neighbor = driver.create(schedule=soon(driver), breaker=BREAKER).id
     driver.run(1)
     assert driver.row(neighbor).last_run is not None, "it probed"
     assert driver.world.circuits.get(KEY).state(driver.clock.now()) is CircuitState.CLOSED
@@ -199,7 +199,7 @@ def test_a_type_that_loses_its_circuit_meanwhile_frees_the_place() -> None:
 def test_a_callback_that_was_accepted_is_news_and_its_later_end_none() -> None:
     driver = Driver(World(clock=FakeClock(NOW)), sweeps=False)
     half_open(driver)
-    job_id = driver.create(schedule=ONCE, circuitBreaker=BREAKER, completion="callback", timeoutSeconds=7_200).id
+    job_id = driver.create(schedule=ONCE, breaker=BREAKER, completion="callback", timeoutSeconds=7_200).id
     driver.run_until(NOW + 11)
     before = driver.world.circuits.get(KEY)
     assert before.state(NOW + 11) is CircuitState.CLOSED
@@ -209,7 +209,7 @@ def test_a_callback_that_was_accepted_is_news_and_its_later_end_none() -> None:
 
 def test_an_answer_counts_though_others_have_ended_the_attempt() -> None:
     driver = Driver(World(clock=FakeClock(NOW)), sweeps=False)
-    job_id = driver.create(schedule=ONCE, circuitBreaker={**BREAKER, "failureThreshold": 1}).id
+    job_id = driver.create(schedule=ONCE, breaker={**BREAKER, "failureThreshold": 1}).id
 
     def cancelled_meanwhile(_: Invocation) -> TargetAnswer:
         cancel_job(driver.services, SCHEDULER, job_id)
@@ -244,7 +244,7 @@ def test_a_report_that_dies_is_bounded_by_the_probes_time(when: str, step: str) 
     driver.world.faults.inject(on_step=die)
     with pytest.raises(Crash):
         cancel_job(driver.services, SCHEDULER, job_id)
-    neighbor = driver.create(schedule={"type": "once", "at": "2027-01-15T08:10:40Z"}, circuitBreaker=BREAKER).id
+    neighbor = driver.create(schedule={"type": "once", "at": "2027-01-15T08:10:40Z"}, breaker=BREAKER).id
     driver.sweeps = True
     driver._next_sweep = driver.clock.now() + 1
     driver.run_until(NOW + 10 + 600 + 20 + 60)
@@ -281,7 +281,7 @@ def test_a_neighbor_without_retries_loses_no_run_to_a_probe_that_was_cancelled(
     neighbor = made.create(
         schedule={"type": "interval", "everySeconds": every},
         retryConfig={"maxRetries": 0},
-        circuitBreaker=BREAKER,
+        breaker=BREAKER,
     ).id
     ended = NOW + 11 + min(at, timeout - 5)
     made.run_until(ended)
@@ -304,7 +304,7 @@ class TestWaitingForOthersFirst:
         made = BusyDriver(lambda call: 100 if call.job_id == holder else 0, world=World(clock=FakeClock(NOW)))
         limit = {"concurrencyKey": "k", "maxConcurrency": 1}
         holder = made.create(schedule={"type": "once", "at": "2027-01-15T08:00:55Z"}, timeoutSeconds=200, **limit).id
-        minutely = made.create(retryConfig={"maxRetries": 0}, circuitBreaker=BREAKER, **limit).id
+        minutely = made.create(retryConfig={"maxRetries": 0}, breaker=BREAKER, **limit).id
         made.run_until(NOW + 150)
         half_open(made, open_until=NOW + 160, since=NOW + 130)
         made.run_until(NOW + 240)
@@ -315,7 +315,7 @@ class TestWaitingForOthersFirst:
         made = BusyDriver(lambda call: 100 if call.job_id == holder else 0, world=World(clock=FakeClock(NOW)))
         limit = {"concurrencyKey": "k", "maxConcurrency": 1}
         holder = made.create(schedule={"type": "once", "at": "2027-01-15T08:00:55Z"}, timeoutSeconds=200, **limit).id
-        minutely = made.create(retryConfig={"maxRetries": 0}, circuitBreaker=BREAKER, **limit).id
+        minutely = made.create(retryConfig={"maxRetries": 0}, breaker=BREAKER, **limit).id
         made.run_until(NOW + 150)
         half_open(made, open_until=NOW + 10**6, since=NOW + 130)
         made.run_until(NOW + 400)

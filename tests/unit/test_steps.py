@@ -402,12 +402,12 @@ def test_a_cancel_stops_nothing_that_the_executor_runs_itself(driver: Driver) ->
 
 # --- circuits ---
 
-KEY = "http:example.com:443"
+KEY = "http:example.com:443@team-a"
 BREAKER = {"failureThreshold": 2, "openSeconds": 30, "successThreshold": 1}
 
 
 def test_a_circuit_that_opened_since_the_start_ends_the_attempt_without_a_call(driver: Driver) -> None:
-    job_id, step = started(driver, circuitBreaker=BREAKER, retryConfig=RETRY | {"maxRetries": 0})
+    job_id, step = started(driver, breaker=BREAKER, retryConfig=RETRY | {"maxRetries": 0})
     read = driver.world.circuits.get(KEY)
     driver.world.circuits.save(read, replace(read, open_until=AT + 30, since=AT, write_id="other"), now=AT)
 
@@ -423,7 +423,7 @@ def test_a_circuit_that_opened_since_the_start_ends_the_attempt_without_a_call(d
 @pytest.mark.parametrize("how", ["answers", "hangs"])
 def test_attempts_in_the_machine_open_the_circuit_and_its_probe_goes_through_it(driver: Driver, how: str) -> None:
     driver.world.targets.answers = [FAILED, FAILED, OK]
-    made = driver.create(schedule=ONCE, orchestrated=True, circuitBreaker=BREAKER, retryConfig=RETRY)
+    made = driver.create(schedule=ONCE, orchestrated=True, breaker=BREAKER, retryConfig=RETRY)
     if how == "hangs":
         driver.world.targets.answers = [OK]
         for attempt in (0, 10):

@@ -12,7 +12,8 @@ from functions.domain.target_events import CircuitChange, circuit_events
 from tests.factories import NOW
 
 POLICY = CircuitPolicy(failure_threshold=2, open_seconds=30)
-KEY = "http:example.com:443"
+KEY = "http:example.com:443@team-a"
+NAMED = {"circuit": KEY, "owner": "team-a", "target": "http:example.com:443"}
 
 
 def told(before: Circuit | None, after: Circuit | None) -> list[LifecycleEvent]:
@@ -35,10 +36,10 @@ def test_a_circuit_tells_that_it_opened_and_that_it_closed() -> None:
 
     assert event.type is EventType.CIRCUIT_OPENED
     assert (event.time, event.id) == (NOW + 1.5, f"circuit:{KEY}:{(NOW + 1) * 1000 + 500}:0")
-    assert event.facts == {"circuit": KEY, "failures": 2, "open_until": NOW + 32}
+    assert event.facts == {**NAMED, "failures": 2, "open_until": NOW + 32}
     probing = with_probe(opened, "e", until=NOW + 60)
     [event] = told(probing, ended(probing, Health.UP, NOW + 40))
-    assert (event.type, event.time, event.facts) == (EventType.CIRCUIT_CLOSED, NOW + 40, {"circuit": KEY})
+    assert (event.type, event.time, event.facts) == (EventType.CIRCUIT_CLOSED, NOW + 40, NAMED)
 
 
 def test_a_circuit_that_opens_at_its_first_failure_is_told() -> None:

@@ -45,7 +45,7 @@ TOOLS = {
     "_Interpreter": "part of an interpreter",
 }
 """Classes of the domain whose objects are not values, and why not."""
-UNSEEN = {"Definition": {"policy", "bulkhead"}}
+UNSEEN = {"Definition": {"policy", "bulkhead", "circuit"}}
 """Fields that a comparison leaves out: they come from the configuration, not from what the caller gave."""
 
 EXPRESSIONS = (
@@ -124,7 +124,7 @@ PARTS = (
     optional("endAt", st.just("2028-01-20T00:00:00Z")),
     optional("spreadSeconds", st.integers(0, 60)),
     optional("retryConfig", st.integers(0, 9).map(lambda retries: {"maxRetries": retries, "retryableErrors": ["A"]})),
-    optional("circuitBreaker", st.integers(1, 9).map(lambda failures: {"failureThreshold": failures})),
+    optional("circuitBreaker", st.booleans().map(lambda enabled: {"enabled": enabled})),
     optional("concurrencyKey", st.just("db")).map(lambda key: key and {**key, "maxConcurrency": 2}),
     optional("approval", st.just({"role": "admin", "timeoutSeconds": 900})),
     optional("dependsOn", st.just([{"jobId": "11111111-1111-4111-8111-111111111111"}])),

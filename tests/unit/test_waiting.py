@@ -111,7 +111,8 @@ def test_the_circuit_of_its_target(story: Story, attempts: int) -> None:
     story.driver.world.targets.answers = [DOWN]
     breaker = {"failureThreshold": attempts, "openSeconds": 600}
     quick = {"maxRetries": 9, "initialDelaySeconds": 1, "backoffStrategy": "fixed", "jitter": 0}
-    job = story.create(schedule=ONCE, circuitBreaker=breaker, retryConfig=quick)
+    story.driver.world.types.set_circuits(**breaker)
+    job = story.create(schedule=ONCE, circuitBreaker={}, retryConfig=quick)
     story.run_to(60)
     found = story.waits(job)
     assert found is not None

@@ -40,7 +40,7 @@ KEY: dict[str, Any] = {"concurrencyKey": "printer", "maxConcurrency": 1}
 PERMIT = "key:team-a|printer"
 WORKER: dict[str, Any] = {"target": {"type": "worker", "queue": "reports"}}
 CALLBACK: dict[str, Any] = {"completion": "callback"}
-CIRCUIT: dict[str, Any] = {"circuitBreaker": {"failureThreshold": 1, "openSeconds": 1}}
+CIRCUIT: dict[str, Any] = {"breaker": {"failureThreshold": 1, "openSeconds": 1}}
 OK = TargetAnswer(status=ExecutionStatus.COMPLETED, result="true")
 BAD = TargetAnswer(status=ExecutionStatus.FAILED, error=ExecutionError(code="TARGET_ERROR", message="no paper"))
 START = NOW + 10
@@ -429,7 +429,7 @@ def test_a_dead_probe_gives_its_place_to_the_next_once_its_call_is_over() -> Non
     driver = Driver(World(clock=FakeClock(NOW)), sweeps=False)
     make: dict[str, Any] = {**CALLBACK, **CIRCUIT, "timeoutSeconds": 7_200}
     one = driver.create(schedule={"type": "once", "at": "2027-01-15T08:00:10Z"}, **make).id
-    circuit = "http:example.com:443"
+    circuit = "http:example.com:443@team-a"
     driver.world.circuits.rows[circuit] = Circuit(key=circuit, seq=1, failures=1, since=NOW, open_until=NOW + 5)
 
     def die(when: str, name: str) -> None:
