@@ -149,19 +149,22 @@ def test_a_paused_job_is_silent_and_recovers_by_a_run_by_hand(
     assert scheduler.get_job(silent_job)["silentSince"] is None
 
 
-def test_a_circuit_tells_that_it_opened(subscriber: Subscriber, create: Callable[..., dict[str, Any]]) -> None:
+def test_a_circuit_tells_that_it_opened(
+    subscriber: Subscriber, admin: Client, create: Callable[..., dict[str, Any]]
+) -> None:
+    admin.put_retry_config("e2e-breaks-at-two", {"circuitBreaker": {"failureThreshold": 2, "openSeconds": 3600}})
     with Endpoint().listening() as target:  # a port of its own, and so a circuit of its own
-        create(
+        job = create(
             schedule=once(0),
             target=target.target("503"),
             retryConfig={**FIXED, "maxRetries": 2},
-            circuitBreaker={"failureThreshold": 2, "openSeconds": 3600},
+            type="e2e-breaks-at-two",
         )
-        key = f"http:{target.url().split('/')[2]}"
+        key = f"http:{target.url().split('/')[2]}~e2e-breaks-at-two@{job['owner']}"
 
         [event] = until(lambda: subscriber.of_circuit(key), seconds=30)
 
-    assert (event["eventType"], event["failures"]) == ("circuit.opened", 2)
+    assert (event["eventType"], event["owner"], event["failures"]) == ("circuit.opened", job["owner"], 2)
 
 
 def test_a_diamond_of_which_one_fails(

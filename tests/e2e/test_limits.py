@@ -32,12 +32,20 @@ def target() -> Iterator[Endpoint]:
         yield endpoint
 
 
-def circuit_key(endpoint: Endpoint) -> str:
+def target_name(endpoint: Endpoint) -> str:
     return f"http:127.0.0.1:{urlsplit(endpoint.url()).port}"
 
 
 def circuit(client: Client, endpoint: Endpoint) -> dict[str, Any] | None:
-    return next((dict(each) for each in client.list_circuits() if each["key"] == circuit_key(endpoint)), None)
+    """The caller's own."""
+    return next((dict(each) for each in client.list_circuits() if each["target"] == target_name(endpoint)), None)
+
+
+def breaks(admin: Client, **thresholds: int) -> str:
+    """A job type whose jobs have circuits with these thresholds."""
+    kind = unique("breaks")
+    admin.put_retry_config(kind, {"circuitBreaker": thresholds})
+    return kind
 
 
 def all_of(client: Client, ids: list[str], *, seconds: float) -> None:
@@ -53,14 +61,10 @@ def all_of(client: Client, ids: list[str], *, seconds: float) -> None:
 
 @pytest.mark.timeout(300)
 def test_five_failures_open_the_circuit_and_one_probe_closes_it(
-    scheduler: Client, create: Create, target: Endpoint
+    scheduler: Client, admin: Client, create: Create, target: Endpoint
 ) -> None:
-    failing = create(
-        schedule=once(0),
-        target=target.target("503-503-503-503-503-sleep"),
-        retryConfig=QUICK,
-        circuitBreaker=BREAKER,
-    )
+    kind = breaks(admin, **BREAKER)
+    failing = create(schedule=once(0), target=target.target("503-503-503-503-503-sleep"), retryConfig=QUICK, type=kind)
     opened = until(
         lambda: (found := circuit(scheduler, target)) and found["state"] == "OPEN" and found,
         seconds=30,
@@ -68,8 +72,7 @@ def test_five_failures_open_the_circuit_and_one_probe_closes_it(
     )
     assert opened["failures"] == 5
     waiting = [
-        create(schedule=once(0), target=target.target("sleep"), retryConfig=QUICK, circuitBreaker=BREAKER)["id"]
-        for _ in range(20)
+        create(schedule=once(0), target=target.target("sleep"), retryConfig=QUICK, type=kind)["id"] for _ in range(20)
     ]
     ids = [failing["id"], *waiting]
 
@@ -94,27 +97,42 @@ def test_five_failures_open_the_circuit_and_one_probe_closes_it(
     assert row["deferrals"] >= 1
 
 
-def test_an_admin_resets_a_circuit(
-    scheduler: Client, admin: Client, api: Api, create: Create, target: Endpoint
+def test_a_circuit_is_its_owners_who_resets_it(
+    scheduler: Client, admin: Client, viewer: Client, api: Api, create: Create, target: Endpoint
 ) -> None:
-    once_is_enough = {"failureThreshold": 1, "openSeconds": 3600}
-    create(schedule=once(0), target=target.target("503"), retryConfig=NONE, circuitBreaker=once_is_enough)
-    until(lambda: (circuit(scheduler, target) or {}).get("state") == "OPEN", seconds=20, hint="the circuit opens")
-    path = f"/v1/circuits/{quote(circuit_key(target), safe='')}/reset"
-    problem(api.call("POST", path, role="scheduler"), 403, "FORBIDDEN")
-    assert admin.reset_circuit(circuit_key(target))["state"] == "CLOSED"
-    again = create(schedule=once(0), target=target.target(), circuitBreaker=once_is_enough)
+    kind = breaks(admin, failureThreshold=1, openSeconds=3600)
+    create(schedule=once(0), target=target.target("503"), retryConfig=NONE, type=kind)
+    opened = until(
+        lambda: (found := circuit(scheduler, target)) and found["state"] == "OPEN" and found,
+        seconds=20,
+        hint="the circuit opens",
+    )
+    key, path = opened["key"], f"/v1/circuits/{quote(opened['key'], safe='')}"
+    assert (opened["jobType"], key) == (kind, f"{target_name(target)}~{kind}@{opened['owner']}")
+
+    others = admin.create_job(job_body(schedule=once(0), target=target.target(), retryConfig=NONE, type=kind))
+    all_of(admin, [others["id"]], seconds=20)
+    assert circuit(scheduler, target) == opened, "another owner's job neither asks nor tells it"
+    assert circuit(viewer, target) is None
+    assert key in {each["key"] for each in admin.list_circuits(owner="*")}
+    problem(api.call("GET", path, role="viewer"), 404, "NOT_FOUND")
+    problem(api.call("POST", f"{path}/reset", role="viewer"), 404, "NOT_FOUND")
+
+    assert scheduler.reset_circuit(key)["state"] == "CLOSED"
+    again = create(schedule=once(0), target=target.target(), type=kind)
     all_of(scheduler, [again["id"]], seconds=20)
     problem(api.call("POST", f"/v1/circuits/{unique('handler:none')}/reset", role="admin"), 404, "NOT_FOUND")
+    problem(
+        api.call("GET", f"/v1/circuits/{quote('handler:echo@' + '😀' * 320, safe='')}", role="admin"), 404, "NOT_FOUND"
+    )
+    problem(api.call("GET", f"/v1/circuits?owner={'x' * 3000}", role="admin"), 400, "VALIDATION_ERROR")
 
 
 def test_attempts_of_the_state_machine_tell_the_circuit_and_ask_it(
-    scheduler: Client, create: Create, target: Endpoint
+    scheduler: Client, admin: Client, create: Create, target: Endpoint
 ) -> None:
-    breaker = {"failureThreshold": 2, "openSeconds": 3600}
-    job = create(
-        schedule=once(0), target=target.target("503"), orchestrated=True, retryConfig=QUICK, circuitBreaker=breaker
-    )
+    kind = breaks(admin, failureThreshold=2, openSeconds=3600)
+    job = create(schedule=once(0), target=target.target("503"), orchestrated=True, retryConfig=QUICK, type=kind)
     until(lambda: (circuit(scheduler, target) or {}).get("state") == "OPEN", seconds=40, hint="the circuit opens")
     waits = until(
         lambda: next((row for row in scheduler.history(job["id"]) if row["reason"] == "CIRCUIT_OPEN"), None),

@@ -263,19 +263,26 @@ class CrowdJudge:
         for row in self.rows.values():
             for slot, run in row.runs.items():
                 due = (run.due_at or 0) + LEFT_BEHIND < self.now and not row.paused and not row.cancelled
-                lost = run.state is RunState.WAITING and due and not self._outranked(row, run)
+                lost = run.state is RunState.WAITING and due and not self._outranked(row, run) and not self._moves(run)
                 must(not lost, "nobody who waits is forgotten", (self.world.label(row.id), slot, run))
             overdue = row.next_due is not None and row.next_due + LEFT_BEHIND < self.now and not row.paused
             must(not overdue, "nobody who waits is forgotten", (self.world.label(row.id), row))
 
     def _outranked(self, row: Job, run: ActiveRun) -> bool:
-        """Whether others of a higher priority, or that wait longer, still wait for the same: the key is overloaded."""
+        """Whether others of a higher priority still wait for the same: a key that is overloaded starves the low."""
         return any(
-            one.waits_for == run.waits_for is not None
-            and (_RANKS[other.priority], one.deferred_at or 0) < (_RANKS[row.priority], run.deferred_at or 0)
+            other.waiting is not None
+            and other.waiting[1].waits_for == run.waits_for
+            and _RANKS[other.priority] < _RANKS[row.priority]
             for other in self.rows.values()
-            for one in other.runs.values()
         )
+
+    def _moves(self, run: ActiveRun) -> bool:
+        """Whether a permit that the run waits for has passed to another lately: attempts of five minutes fill a key for
+        longer than `LEFT_BEHIND`."""
+        slots = self.world.slots.rows.get(run.waits_for or "", {})
+        patient = (run.due_at or 0) + 2 * LEFT_BEHIND > self.now
+        return patient and any(slot.at > self.now - LEFT_BEHIND for slot in slots.values())
 
     # --- what only other stories are about ---
 
