@@ -34,6 +34,13 @@ settings.register_profile("gnomon", deadline=None)
 settings.load_profile("gnomon")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests over AWS in memory are slow: `make check` runs what they test over the fakes."""
+    called_with = getattr(item, "callspec", None)
+    if "aws" in getattr(item, "fixturenames", ()) or (called_with and called_with.params.get("platform") == "moto"):
+        item.add_marker("slow")
+
+
 @pytest.fixture(autouse=True)
 def _no_aws_environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """No credentials, profile or endpoint of the machine reaches a test."""

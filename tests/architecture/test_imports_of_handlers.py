@@ -9,6 +9,8 @@ import pytest
 
 from bench.handlers import INIT, in_a_fresh_interpreter, is_third_party, modules, start, top_level
 
+pytestmark = pytest.mark.slow
+
 API_ONLY = ("pydantic", "pydantic_core", "aws_lambda_powertools.event_handler", "functions.api")
 """What only the API needs: its framework and the models of its bodies."""
 

@@ -16,6 +16,8 @@ from tests.unit.test_bench_costs import TIMES, shape
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 PNG = b"\x89PNG\r\n\x1a\n"
 
 

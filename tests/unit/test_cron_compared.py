@@ -20,6 +20,8 @@ from cronsim import CronSim
 from functions.domain.cron import CronExpression
 from functions.domain.errors import InvalidFieldError
 
+pytestmark = pytest.mark.slow
+
 ZONES = (
     "UTC",
     "Africa/Casablanca",

@@ -21,6 +21,8 @@ from tests.fakes import Delivery, FakeClock, World
 from tests.flows import FAILED, OK
 from tests.outages import Outage, OutageDriver
 
+pytestmark = pytest.mark.slow
+
 HOUR = 3_600
 BEGINS = NOW + 1_800
 ENDS = BEGINS + 3 * HOUR

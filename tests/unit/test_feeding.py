@@ -21,6 +21,8 @@ from tests.factories import NOW, make_hint, make_job, make_run, new_id
 from tests.fakes import SHARDS, World, shard_of
 from tests.outages import Outage, OutageDriver
 
+pytestmark = pytest.mark.slow
+
 
 def overdue(world: World, count: int) -> list[str]:
     """Ids of jobs whose hint was lost, each a second after the one before."""

@@ -24,7 +24,7 @@ from tests.fakes import World
 from tests.gateway import Gateway
 from tests.served import served
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
+pytestmark = pytest.mark.timeout(420)
 
 DOCUMENT = ROOT / "docs" / "openapi.json"
 JOB_ID = "7d3f9c1e-2b4a-4c5d-8e6f-0a1b2c3d4e5f"

@@ -21,6 +21,8 @@ from tests.site import PATIENCE, Running, Site, until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.slow
+
 ROUTES = ["/v1/workers", "/poll", "/heartbeat", "/progress", "/complete", "/fail"]
 
 
