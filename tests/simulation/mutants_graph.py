@@ -514,7 +514,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "once for ever",
         "a job says of itself what was so when others began to depend on it",
         ("domain/looks.py", "    if row.followed is None or row.followed.once == once:\n", "    if row:\n"),
-        by=GRAPHS,
+        by=ONCE,
     ),
     m(
         "absorbed for ever",
