@@ -26,7 +26,7 @@ OUTAGE_MUTANTS: list[Mutant] = [
         "wakes count in an outage",
         "a wake counts whether or not the executor works for others",
         ("usecases/sweep.py", "    return job, tick.liveness.lets_count(job)\n", "    return job, True\n"),
-        seed=2,
+        seed=12,
     ),
     m(
         "nobody is quarantined",
@@ -183,7 +183,7 @@ OUTAGE_MUTANTS: list[Mutant] = [
             "        for walk in tuple(left):\n            try:\n                yield next(walk)\n"
             "                yield from walk\n",
         ),
-        by=FEEDING,
+        by=f"{FEEDING}::test_the_longest_due_of_all_shards_come_first",
     ),
     m(
         "no room, no repair",
@@ -193,7 +193,7 @@ OUTAGE_MUTANTS: list[Mutant] = [
             "    for slot, run in job.runs.items():\n",
             '    if not feeding:\n        return Drop("BACKLOG")\n    for slot, run in job.runs.items():\n',
         ),
-        by=FEEDING,
+        by=f"{FEEDING}::test_a_lease_that_is_over_does_not_wait_behind_what_is_to_be_woken",
     ),
     m(
         "failed hints do not wait",

@@ -173,6 +173,7 @@ RACE_MUTANTS: list[Mutant] = [
             "    return now - job.spread if moved else now\n",
             "    return now - job.spread\n",
         ),
+        by=f"{CHANGES}::test_a_smaller_spread_between_the_scheduled_time_and_the_start_starts_the_run",
     ),
     m(
         "change takes a due run",
@@ -204,6 +205,7 @@ RACE_MUTANTS: list[Mutant] = [
             "into_gap(row, until=instant, reason",
             "into_gap(row, until=instant - row.spread, reason",
         ),
+        by="tests/unit/test_commands.py::TestCancel",
     ),
     m(
         "last time is skipped",
@@ -238,6 +240,7 @@ RACE_MUTANTS: list[Mutant] = [
             "    if job.defined.overlap is OverlapPolicy.ALLOW:\n        return False\n",
             "    if True:\n        return False\n",
         ),
+        by=f"{BY_HAND}::test_the_held_retry_waits_for_the_run_by_hand_when_it_is_let_go_before",
     ),
     m(
         "two claims at a time",

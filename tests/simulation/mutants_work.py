@@ -290,7 +290,7 @@ WORK_MUTANTS: list[Mutant] = [
             "until = math.ceil(now) + call_seconds(definition) + HOLD_MARGIN",
             "until = math.ceil(now) + definition.timeout_seconds + HOLD_MARGIN",
         ),
-        by=HOLDS,
+        by=f"{HOLDS}::test_a_dead_probe_gives_its_place_to_the_next_once_its_call_is_over",
     ),
     m(
         "lease is all",
@@ -352,7 +352,7 @@ WORK_MUTANTS: list[Mutant] = [
             "is_overdue(run, services.clock.now())",
             "run.deadline_at is not None and run.deadline_at + 2 <= services.clock.now()",
         ),
-        by=HOLDS,
+        by=f"{HOLDS}::test_the_refusal_says_what_has_become_of_it",
     ),
     m(
         "given again though lapsed",
@@ -364,7 +364,7 @@ WORK_MUTANTS: list[Mutant] = [
         "refused without its reason",
         "a report after the deadline is told that it is lost",
         ("domain/claims.py", "ExecutionStatus.TIMED_OUT.value if is_too_late(run, now) else", ""),
-        by=HOLDS,
+        by=f"{HOLDS}::test_the_refusal_says_what_has_become_of_it",
     ),
     m(
         "permit of an owner",
@@ -381,7 +381,7 @@ WORK_MUTANTS: list[Mutant] = [
             "        if not is_free(run, engine.clock.now()):\n            return False\n",
             "        return is_free(run, engine.clock.now())\n",
         ),
-        by="tests/unit/test_who_holds.py::test_a_heartbeat_that_was_slow_does_not_revive_what_lost_its_permit",
+        by=f"{HOLDS}::test_a_heartbeat_that_was_slow_does_not_revive_what_lost_its_permit",
         rule="7 A lease that is over stays over.",
     ),
     m(
@@ -392,7 +392,7 @@ WORK_MUTANTS: list[Mutant] = [
             "        if run.deadline_at is not None:\n            unmoved",
             "        if False:\n            unmoved",
         ),
-        by="tests/unit/test_who_holds.py::test_a_heartbeat_that_was_slow_does_not_revive_what_the_sweep_is_about_to_end",
+        by=f"{HOLDS}::test_a_heartbeat_that_was_slow_does_not_revive_what_the_sweep_is_about_to_end",
         rule="1.4 and with `dl` the row once more",
     ),
     m(

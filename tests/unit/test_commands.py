@@ -366,6 +366,10 @@ class TestCancel:
         assert (done.flush, done.job.gap, done.job.attention_at) == (write.job.gap, None, None)
         assert decide_gap_written(done.job, now=NOW + 201) == Drop("NO_GAP")
 
+    def test_a_slot_that_has_come_is_not_forgotten_while_its_start_is_spread(self) -> None:
+        write = cancel(make_job(spread=30), NEXT + 10)
+        assert write.job.gap == Gap(first=NEXT, last=NEXT, count=1, reason=SkipReason.JOB_CANCELLED)
+
     def test_the_overdue_slot_of_a_job_whose_definition_is_lost(self) -> None:
         write = cancel(replace(make_job(gap=GAP, last_slot=NOW - 60), definition=None), NOW + 200)
         assert write.flush == GAP
