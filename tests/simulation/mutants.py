@@ -103,7 +103,10 @@ def _by_simulation(mutant: Mutant, seeds: int) -> Caught:
 
 def _by_test(mutant: Mutant) -> Caught:
     import pytest  # noqa: PLC0415 - after the code was broken
+    from hypothesis import Phase, settings  # noqa: PLC0415
 
+    settings.register_profile("first failure", phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("first failure")  # no time goes into making it smaller
     failed: list[str] = []
 
     class Failures:
