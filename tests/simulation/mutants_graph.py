@@ -116,14 +116,14 @@ GRAPH_MUTANTS: list[Mutant] = [
         "telling begins anew",
         "each end begins its own walk along the dependents, and the last of many are never reached",
         ("domain/following.py", "ends=before.followed.ends + 1)", "ends=before.followed.ends + 1, cursor=None)"),
-        by=WAITS,
+        by=f"{WAITS}::test_those_at_the_end_of_the_list_are_told_though_there_is_always_another_end",
         rule="6 the walk goes on, whatever ends meanwhile",
     ),
     m(
         "walk of the latest end",
         "a walk that went on over several messages counts for an end that those at its beginning have not heard of",
         ("domain/following.py", "int(number) if after else followed.ends", "followed.ends"),
-        by=WAITS,
+        by=f"{WAITS}::test_those_at_the_end_of_the_list_are_told_though_there_is_always_another_end",
     ),
     m(
         "over while it is told",
@@ -133,7 +133,7 @@ GRAPH_MUTANTS: list[Mutant] = [
             "    if _state(job) != walk.state or followed.told < walk.told:\n",
             "    if not walk.number:\n",
         ),
-        by=WAITS,
+        by=f"{WAITS}::test_a_job_that_is_over_while_it_is_told_is_told_as_that",
     ),
     m(
         "first page only",
@@ -145,7 +145,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "failed telling is told",
         "a dependent that could not be looked at is forgotten",
         ("usecases/graph.py", "        if failures and (done or late):", "        if failures and False:"),
-        by=WAITS,
+        by=f"{WAITS}::test_one_dependent_that_fails_hinders_no_other_and_is_told_again",
     ),
     m(
         "nobody is told",
@@ -485,7 +485,7 @@ GRAPH_MUTANTS: list[Mutant] = [
         "corrupt child in a storm",
         "a job whose definition cannot be read is asked for again and again",
         ("usecases/graph.py", "        if row.definition is None:\n            return look_later(row, now=now)\n", ""),
-        by=WAITS,
+        by=f"{WAITS}::test_a_child_whose_definition_cannot_be_read_is_looked_at_now_and_then",
     ),
     m(
         "graph without attention",

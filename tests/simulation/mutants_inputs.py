@@ -68,7 +68,7 @@ INPUT_MUTANTS: list[Mutant] = [
         "lost result is null",
         "a result that cannot be read any more is null for other jobs",
         ("usecases/graph.py", "if execution is not None and execution.error == LOST_RESULT:", "if False:"),
-        by=STORED,
+        by=f"{STORED}::TestResults",
     ),
     m(
         "any handler",

@@ -273,13 +273,13 @@ RACE_MUTANTS: list[Mutant] = [
             "            yield _whole(row, others.pop())\n",
             "            yield others.pop()\n            yield row\n",
         ),
-        by="tests/contract/test_run_history.py",
+        by="tests/contract/test_run_history.py::test_what_has_no_row_is_listed_in_its_place",
     ),
     m(
         "gap shrinks in history",
         "of a gap that has grown since it was read the part that was read is shown",
         ("adapters/dynamodb_history.py", "    return stored if grown else beside\n", "    return beside\n"),
-        by="tests/contract/test_run_history.py",
+        by="tests/contract/test_run_history.py::test_a_gap_is_listed_once_however_much_of_it_history_has",
     ),
     m(
         "ended and running",
