@@ -179,7 +179,7 @@ RACE_MUTANTS: list[Mutant] = [
         "change takes a due run",
         "a change of the end or of maxRuns skips the slot whose hint is under way",
         ("domain/rescheduling.py", "None if resumes else _kept(job, definition, int(now))", "None"),
-        by=CHANGES,
+        by=f"{CHANGES}::test_a_smaller_spread_between_the_scheduled_time_and_the_start_starts_the_run",
         rule="1.5 the last slot up to now stays `nx`",
     ),
     m(
@@ -190,7 +190,7 @@ RACE_MUTANTS: list[Mutant] = [
             " or definition.depends_on or _has_run_out(job, definition):",
             " or definition.depends_on:",
         ),
-        by=CHANGES,
+        by="tests/unit/test_commands.py::TestChange",
     ),
     m(
         "kept in another schedule",

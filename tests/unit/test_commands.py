@@ -187,6 +187,11 @@ class TestChange:
         assert (write.job.last_slot, write.job.next_slot) == (NOW + 180, NOW + 3_600)
         assert bool(write.hints) is not paused
 
+    def test_a_slot_that_has_come_is_skipped_where_the_job_may_run_no_more(self) -> None:
+        write = change(make_job(starts=1), NEXT + 10, maxRuns=1)
+        assert write.job.gap == Gap(first=NEXT, last=NEXT, count=1, reason=SkipReason.SCHEDULE_CHANGED)
+        assert write.job.next_slot is None
+
     def test_a_running_one_time_job_keeps_its_schedule(self) -> None:
         started = make_job(document=ONCE, next_slot=None, last_slot=NEXT, runs={slot_id(NEXT): RUN})
         other = {"type": "once", "at": "2027-01-15T09:00:00Z"}
