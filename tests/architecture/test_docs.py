@@ -80,7 +80,9 @@ def _shown(value: Any) -> str:
     if not dataclasses.is_dataclass(value):
         return str(value)
     parts = dataclasses.asdict(value)  # type: ignore[arg-type]  # it is an instance
-    return str(parts["directory"]) if "directory" in parts else ", ".join(str(part) for part in parts.values() if part != ())
+    if "directory" in parts:
+        return str(parts["directory"])
+    return ", ".join(str(part) for part in parts.values() if part != ())
 
 
 def test_the_outputs_are_those_of_the_stack() -> None:
