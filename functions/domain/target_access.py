@@ -178,13 +178,13 @@ def _check_name(field: str, value: object, name: str, kind: str, rules: TargetRu
     if f"{kind}:{name}" in rules.shared_targets:
         return
     shared = sorted(entry.partition(":")[2] for entry in rules.shared_targets if entry.startswith(f"{kind}:"))
-    ways = [f"a name that begins with {one_of([prefix])}"] if prefix else []
-    if shared:
-        more = f" and {len(shared) - SHOWN_NAMES} more" if len(shared) > SHOWN_NAMES else ""
-        ways.append(f"a shared one: {one_of(shared[:SHOWN_NAMES])}{more}")
-    if not prefix:
-        ways.append(f"no names of their own, because {shown_value(owner)} cannot be part of a name")
-    raise wrong(field, value, f"is not allowed for jobs of {shown_value(owner)}. They may use {', or '.join(ways)}")
+    more = f" and {len(shared) - SHOWN_NAMES} more" if len(shared) > SHOWN_NAMES else ""
+    listed = f"a shared name ({one_of(shared[:SHOWN_NAMES])}{more})" if shared else ""
+    whose = f"is not allowed for jobs of {shown_value(owner)}"
+    if prefix is None:
+        raise wrong(field, value, f"{whose}, which cannot be part of a name: use {listed or 'another target'}")
+    or_shared = f", or {listed}" if listed else ""
+    raise wrong(field, value, f"{whose}: use a name that begins with {one_of([prefix])}{or_shared}")
 
 
 def _check_handler(name: object, rules: TargetRules, owner: str) -> None:

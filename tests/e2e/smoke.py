@@ -536,6 +536,15 @@ CHECKS: dict[str, dict[str, Check]] = {
 }
 """The check that a grant's removal must fail, by function and name in infra.grants."""
 
-NOT_ENFORCED = frozenset({"UseTablesKey", "UseSecretKey", "PassHintRole", "ConsumeHints", "ReadStream", "FindStream"})
+OF_CUSTOMER_KEYS = frozenset({"UseKeysOfSecrets", "UseKeysOfQueues"})
+"""The local stage lists no keys, so it has no such statements."""
+NOT_ENFORCED = OF_CUSTOMER_KEYS | {
+    "UseTablesKey",
+    "UseSecretKey",
+    "PassHintRole",
+    "ConsumeHints",
+    "ReadStream",
+    "FindStream",
+}
 """What the emulator never asks for: the use of keys, the passing of roles, and what event source mappings read with.
 Tests of the template are about them (tests/infra/test_grants.py)."""

@@ -205,12 +205,14 @@ def test_shared_is_one_kind_and_exactly_that_name(target: dict[str, Any]) -> Non
 def test_a_refusal_lists_what_is_shared() -> None:
     _, message = must_be_refused(KINDS["function"]("billing"), "team-a")
     assert message == (
-        'target.functionName "billing" is not allowed for jobs of "team-a". They may use a name that begins with '
-        '"gnomon-test-team-a--", or a shared one: "gnomon-test-mailer".'
+        'target.functionName "billing" is not allowed for jobs of "team-a": use a name that begins with '
+        '"gnomon-test-team-a--", or a shared name ("gnomon-test-mailer").'
     )
     many = make_rules(shared_targets=tuple(f"lambda:gnomon-test-{n:02}" for n in range(30)))
     _, message = must_be_refused(KINDS["function"]("billing"), "team-a", many)
-    assert '"gnomon-test-09" and 20 more.' in message
+    assert '"gnomon-test-09" and 20 more).' in message
+    _, message = must_be_refused(KINDS["function"]("billing"), "team-a", make_rules())
+    assert message.endswith('use a name that begins with "gnomon-test-team-a--".')
 
 
 @pytest.mark.parametrize(
