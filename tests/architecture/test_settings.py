@@ -58,6 +58,7 @@ def test_the_values_are_those_of_the_stage() -> None:
     assert api.run_queues.low == settings.Queue(url="Queues/RunLow", arn="Queues/RunLow.Arn")
 
 
+@pytest.mark.slow
 def test_rules_of_targets_arrive_as_the_stage_says() -> None:
     rules = settings.TargetRules(
         ports=(443,),

@@ -185,6 +185,7 @@ def _permissions(stage: str, name: str) -> dict[str, set[str]]:
 CUSTOMER_KEY = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"
 
 
+@pytest.mark.slow
 def test_customer_keys_are_used_for_secrets_and_queues_only() -> None:
     template = synthesize(replace(DEV, customer_keys=(CUSTOMER_KEY,)))
 
