@@ -202,7 +202,10 @@ class TakenMessages(Protocol):
 
 class Targets(Protocol):
     def call(self, invocation: Invocation, target: dict[str, object]) -> TargetAnswer:
-        """Call the job's target once and wait for its answer, at most `timeout_seconds`. Never raises."""
+        """Call the job's target once and wait for its answer, at most `timeout_seconds`. Never raises.
+
+        A target that jobs of `invocation.owner` may not use is not called: the answer is TARGET_ERROR, not retryable.
+        """
         ...
 
 
