@@ -37,7 +37,7 @@ from functions.usecases.executor import handle_hint
 from functions.usecases.services import Engine, Executor, Services
 from functions.usecases.sweep import Swept, sweep
 from tests.api_client import sample_event
-from tests.fakes import FakeClock, FakeMachine, FakeTargets
+from tests.fakes import FakeClock, FakeMachine, FakeTargets, InMemoryWebhookKeys
 from tests.tables import create_tables
 
 REGION = "eu-central-1"
@@ -94,6 +94,7 @@ class Deployed:
             workers=DynamoDbWorkers(dynamodb, "coordination"),
             progress=DynamoDbProgress(dynamodb, "coordination"),
             retry_configs=retry_configs,
+            webhook_keys=InMemoryWebhookKeys(),
             machine=FakeMachine(self.clock),
             dependents=DynamoDbDependents(dynamodb, "coordination"),
             graphs=DynamoDbGraphs(dynamodb, "coordination"),

@@ -56,7 +56,7 @@ def settings_environment() -> dict[str, str]:
         "SCHEDULER_ROLE_ARN": "arn:aws:iam::123456789012:role/hints",
         "JOBS_FUNCTION": "jobs",
         "STATE_MACHINE": "arn:aws:states:eu-central-1:123456789012:stateMachine:attempts",
-        "WEBHOOK_SECRET_ARN": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:webhook",
+        "WEBHOOK_KEYS": json.dumps({"prefix": "gnomon/test/webhook/", "kms_key": "alias/aws/secretsmanager"}),
         "DEAD_LETTER_QUEUE_URL": queue["url"],
         "UNREADABLE_QUEUE_URL": queue["url"],
         "EVENT_BUS": "events",

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         TakenMessages,
         Targets,
         Timetable,
+        WebhookKeyStore,
     )
     from functions.settings import (
         ApiSettings,
@@ -170,6 +171,7 @@ def api() -> Handler:
         dependents=DynamoDbDependents(dynamodb, settings.coordination_table),
         graphs=DynamoDbGraphs(dynamodb, settings.coordination_table),
         workflows=DynamoDbWorkflows(dynamodb, settings.coordination_table),
+        webhook_keys=_webhook_keys(settings),
     )
     rules = TargetPolicy.of_stage(settings.stage, settings.target_rules, home=settings.run_queues.high.arn)
     return create_app(
@@ -184,6 +186,13 @@ def api() -> Handler:
         version=settings.version,
         address=settings.api_address,
     )
+
+
+def _webhook_keys(settings: ApiSettings | StepsSettings) -> WebhookKeyStore:
+    from functions.adapters.webhook_keys import SecretsManagerWebhookKeys
+
+    place = settings.webhook_keys
+    return SecretsManagerWebhookKeys(lambda: _client("secretsmanager"), prefix=place.prefix, kms_key=place.kms_key)
 
 
 def _limits(settings: ApiSettings | PollSettings) -> RateLimits:
@@ -231,6 +240,7 @@ def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
         ports["clock"],
         functions=boto3.client("lambda", config=invoke_config(longest_call)),
         secrets=_client("secretsmanager"),
+        webhook_keys=_webhook_keys(settings),
         sqs=_client("sqs"),
     )
     return {**ports, "targets": targets, "is_transient": is_transient}

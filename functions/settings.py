@@ -46,6 +46,15 @@ class RunCapacity(NamedTuple):
     low: int
 
 
+class WebhookKeyPlace(NamedTuple):
+    """Where owners' webhook keys are kept in Secrets Manager."""
+
+    prefix: str
+    """What their names begin with."""
+    kms_key: str
+    """ARN of the key that they are encrypted with."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerLimits:
     """What one caller may do (docs/http-api.md)."""
@@ -137,6 +146,7 @@ class ApiSettings(_Settings):
     state_machine: str
     target_rules: TargetRules
     caller_limits: CallerLimits
+    webhook_keys: WebhookKeyPlace
     machine_teams: tuple[tuple[str, str], ...]
     """Client ids of machines, each with the team it acts for."""
 
@@ -169,7 +179,7 @@ class StepsSettings(_Settings):
     schedule_group: str
     scheduler_role_arn: str
     jobs_function: str
-    webhook_secret_arn: str
+    webhook_keys: WebhookKeyPlace
     target_rules: TargetRules
 
 

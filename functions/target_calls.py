@@ -13,6 +13,7 @@ from functions.adapters.lambda_target import LambdaTarget
 from functions.adapters.secret_values import SecretValues
 from functions.adapters.sqs_target import SqsTarget
 from functions.adapters.targets import TargetRouter
+from functions.adapters.webhook_signature import WebhookSignature
 from functions.domain.target_access import TargetPolicy
 
 if TYPE_CHECKING:
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sqs import SQSClient
 
-    from functions.ports import Clock
+    from functions.ports import Clock, WebhookKeyStore
     from functions.settings import StepsSettings
 
 
 def make_targets(
-    settings: StepsSettings, clock: Clock, *, functions: LambdaClient, secrets: SecretsManagerClient, sqs: SQSClient
+    settings: StepsSettings,
+    clock: Clock,
+    *,
+    functions: LambdaClient,
+    secrets: SecretsManagerClient,
+    webhook_keys: WebhookKeyStore,
+    sqs: SQSClient,
 ) -> TargetRouter:
     """`functions` is made with `invoke_config` of functions/adapters/lambda_target.py."""
     rules = TargetPolicy.of_stage(settings.stage, settings.target_rules, home=settings.run_queues.high.arn)
@@ -34,7 +41,7 @@ def make_targets(
         http=HttpTarget(
             guard=AddressGuard(rules),
             secrets=SecretValues(secrets, clock=clock),
-            webhook_secret_arn=settings.webhook_secret_arn,
+            signature=WebhookSignature(webhook_keys, clock=clock),
             clock=clock,
         ),
         lambda_=LambdaTarget(functions, jobs_function=settings.jobs_function, clock=clock),

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from gnomon.commands import circuits, create, job_types, jobs, preview, program, watch, worker, workflow
+from gnomon.commands import circuits, create, job_types, jobs, preview, program, watch, webhooks, worker, workflow
 
 app = typer.Typer(
     name="gnomon",
@@ -29,6 +29,7 @@ app.add_typer(jobs.app, name="jobs")
 app.add_typer(workflow.app, name="workflow")
 app.add_typer(job_types.app, name="types")
 app.add_typer(circuits.app, name="circuits")
+app.add_typer(webhooks.app, name="webhooks")
 preview.add_to(app)
 worker.add_to(app)
 

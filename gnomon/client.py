@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gnomon.paging import Pages
-    from gnomon.shapes import Circuit, Execution, HistoryEntry, Job, JobSummary, Preview, TypeConfig
+    from gnomon.shapes import Circuit, Execution, HistoryEntry, Job, JobSummary, Preview, TypeConfig, WebhookKey
 
 __all__ = ["Client", "ClientCredentials"]
 
@@ -171,6 +171,15 @@ class Client(Caller):
     def reset_circuit(self, key: str) -> Circuit:
         """Close the circuit: its target is called again. For its owner, and admins."""
         return cast("Circuit", self._call("POST", f"/v1/circuits/{segment(key, 'circuit key')}/reset"))
+
+    def get_webhook_key(self, owner: str = "me") -> WebhookKey:
+        """The key by which the http calls of your jobs, or of another owner's, are signed; made where there is none."""
+        return cast("WebhookKey", self._call("GET", f"/v1/webhook-keys/{segment(owner, 'owner')}"))
+
+    def rotate_webhook_key(self, owner: str = "me", *, keep_previous_seconds: int = 86_400) -> WebhookKey:
+        """A new key; those before sign beside it for so long. Every call is signed by it from `signsFrom` on."""
+        body = {"keepPreviousSeconds": keep_previous_seconds}
+        return cast("WebhookKey", self._call("POST", f"/v1/webhook-keys/{segment(owner, 'owner')}/rotate", body=body))
 
     def _act(self, job_id: str, action: str, etag: str | None) -> Job:
         return cast("Job", self._call("POST", f"{_job(job_id)}/{action}", headers=if_match(etag)))

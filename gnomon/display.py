@@ -10,7 +10,13 @@ from rich.text import Text
 
 from gnomon.moments import away, clock_time, distance, milliseconds, moment, parse
 from gnomon.safe_text import printable
-from gnomon.type_display import circuits_table, preview_table, retry_config_details, retry_configs_table
+from gnomon.type_display import (
+    circuits_table,
+    preview_table,
+    retry_config_details,
+    retry_configs_table,
+    webhook_key_details,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set
@@ -38,6 +44,7 @@ __all__ = [
     "retry_configs_table",
     "short_ids",
     "status",
+    "webhook_key_details",
     "what",
     "when_words",
 ]

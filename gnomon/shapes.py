@@ -368,6 +368,20 @@ class Circuit(TypedDict):
     probe: str | None
 
 
+class PreviousWebhookKey(TypedDict):
+    validUntil: str
+
+
+class WebhookKey(TypedDict):
+    """The key by which the http calls of an owner's jobs are signed. Keep `secret` to yourself and your receivers."""
+
+    owner: str
+    secret: str
+    createdAt: str
+    signsFrom: str
+    previous: list[PreviousWebhookKey]
+
+
 class TypeConfig(RetryConfig):
     """What is configured for a type of jobs; what is absent follows the stage."""
 

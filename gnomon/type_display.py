@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from gnomon.shapes import Circuit, Preview, TypeConfig
+    from gnomon.shapes import Circuit, Preview, TypeConfig, WebhookKey
 
 _WIDE = 140
 
@@ -68,6 +68,20 @@ def circuits_table(circuits: Iterable[Circuit], now: datetime, *, width: int = _
             when(circuit.get("openUntil"), now),
             *probe,
         )
+    return table
+
+
+def webhook_key_details(key: WebhookKey, now: datetime) -> Table:
+    """A key that was rotated, a field a line."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    rows = [
+        ("owner", printable(key["owner"])),
+        ("secret", printable(key["secret"])),
+        ("signs every call from", moment(key["signsFrom"], now)),
+        *(("the key before until", moment(one["validUntil"], now)) for one in key["previous"]),
+    ]
+    for name, value in rows:
+        table.add_row(Text(name, style="bold"), Text(value))
     return table
 
 

@@ -54,13 +54,17 @@ _USE_SLOTS = (
 executor reads who depends on a job, and forgets who is gone."""
 _SEND_HINTS = Grant("SendHints", ("sqs:SendMessage",), _RUN_QUEUES)
 _ARM = Grant("ArmSchedules", ("scheduler:CreateSchedule",), ("schedules",))
+_USE_WEBHOOK_KEYS = (
+    Grant("ReadWebhookKeys", ("secretsmanager:GetSecretValue",), ("secrets:webhook",)),
+    Grant("CreateWebhookKeys", ("secretsmanager:CreateSecret",), ("secrets:webhook",)),
+    Grant("UseSecretsKey", ("kms:Decrypt", "kms:GenerateDataKey"), ("key",), through="secretsmanager"),
+)
 _CALL_TARGETS = (
     Grant("CallHandlers", ("lambda:InvokeFunction",), ("function:jobs",)),
     Grant("CallFunctions", ("lambda:InvokeFunction",), ("allowed:functions",)),
     Grant("SendToQueues", ("sqs:SendMessage",), ("allowed:queues",)),
-    Grant("ReadWebhookSecret", ("secretsmanager:GetSecretValue",), ("secret:webhook",)),
+    *_USE_WEBHOOK_KEYS,
     Grant("ReadSecrets", ("secretsmanager:GetSecretValue",), ("allowed:secrets",)),
-    Grant("UseSecretKey", ("kms:Decrypt",), ("key",), through="secretsmanager"),
     Grant("UseKeysOfSecrets", ("kms:Decrypt",), ("customer_keys",), through="secretsmanager"),
     Grant("UseKeysOfQueues", ("kms:Decrypt", "kms:GenerateDataKey"), ("customer_keys",), through="sqs"),
 )
@@ -94,6 +98,12 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         _PASS_ROLE,
         Grant("DisarmSchedules", ("scheduler:DeleteSchedule",), ("schedules",)),
         Grant("StopAttempts", ("states:StopExecution",), ("machine/executions",)),
+        *_USE_WEBHOOK_KEYS,
+        Grant(
+            "RotateWebhookKeys",
+            ("secretsmanager:PutSecretValue", "secretsmanager:UpdateSecretVersionStage"),
+            ("secrets:webhook",),
+        ),
     ),
     "poll": (
         Grant("ReadJob", ("dynamodb:GetItem",), ("table:jobs",)),

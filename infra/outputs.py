@@ -25,7 +25,6 @@ DESCRIPTIONS: Mapping[str, str] = {
     "EventBusName": "Event bus of the lifecycle events",
     "ScheduleGroup": "EventBridge Scheduler group of one-time hints",
     "StateMachineArn": "State machine that runs long attempts",
-    "WebhookSecretArn": "Secret that signs the requests of http targets",
     "ApiFunction": "Function of the HTTP API",
     "PollFunction": "Function that answers workers' polls",
     "ExecutorFunction": "Function that starts and ends runs",

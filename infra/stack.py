@@ -128,7 +128,7 @@ class GnomonStack(Stack):
             "scheduler_role_arn": self.hints.role.role_arn,
             "state_machine": self.state_machine.machine.state_machine_arn,
             "jobs_function": self.functions.jobs.function.function_name,
-            "webhook_secret_arn": self.storage.webhook_secret_arn,
+            "webhook_keys": {"prefix": _webhook_prefix(stage), "kms_key": self.storage.key.key_arn},
             "dead_letter_queue_url": self.queues.dead_letters.queue_url,
             "event_bus": self.events.bus.event_bus_name,
             "unreadable_queue_url": self.queues.unreadable.queue_url,
@@ -141,6 +141,12 @@ class GnomonStack(Stack):
         resources = self._resources(stage)
         for module, each in self.functions.all.items():
             each.permit([grant.also_called(dict(stage.action_aliases)) for grant in grants[module]], resources)
+        for each in (self.functions.api, self.functions.executor, self.functions.steps):
+            acknowledge_wildcards(
+                each.role,
+                self._webhook_keys_arn(stage),
+                reason="An owner's webhook key is made at its first use; these are those of this stage.",
+            )
         for each in (self.functions.executor, self.functions.steps):
             acknowledge_wildcards(
                 each.role,
@@ -177,7 +183,7 @@ class GnomonStack(Stack):
             "stream:executions": [self._stream(storage.executions)],
             "key": [storage.key.key_arn],
             "customer_keys": list(stage.customer_keys),
-            "secret:webhook": [storage.webhook_secret_arn],
+            "secrets:webhook": [self._webhook_keys_arn(stage)],
             **{f"queue:{name}": [queue.queue_arn] for name, queue in queues.run_queues.items()},
             "queue:dead_letters": [queues.dead_letters.queue_arn],
             "queue:unreadable": [queues.unreadable.queue_arn],
@@ -190,6 +196,14 @@ class GnomonStack(Stack):
             **self._allowed(stage),
             "any": ["*"],
         }
+
+    def _webhook_keys_arn(self, stage: Stage) -> str:
+        return self.format_arn(
+            service="secretsmanager",
+            resource="secret",
+            resource_name=f"{_webhook_prefix(stage)}*",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
 
     def _allowed(self, stage: Stage) -> dict[str, list[str]]:
         """ARNs of the functions, queues and secrets that jobs of this stage may name."""
@@ -231,7 +245,6 @@ class GnomonStack(Stack):
             "EventBusName": self.events.bus.event_bus_name,
             "ScheduleGroup": self.hints.group_name,
             "StateMachineArn": self.state_machine.machine.state_machine_arn,
-            "WebhookSecretArn": storage.webhook_secret_arn,
             "ApiFunction": functions.api.function.function_name,
             "PollFunction": functions.poll.function.function_name,
             "ExecutorFunction": functions.executor.function.function_name,
@@ -241,3 +254,8 @@ class GnomonStack(Stack):
             "DeadLettersFunction": functions.dead_letters.function.function_name,
             "LifecycleFunction": functions.lifecycle.function.function_name,
         }
+
+
+def _webhook_prefix(stage: Stage) -> str:
+    """What names of owners' webhook keys begin with. No job may name a secret that begins with `gnomon/`."""
+    return f"gnomon/{stage.name}/webhook/"

@@ -1,16 +1,12 @@
-"""The four tables, the key they are encrypted with, and the webhook secret."""
+"""The four tables, and the key that they and webhook keys are encrypted with."""
 
-import json
-import string
 from typing import NamedTuple
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from infra.nag import acknowledge
 from infra.stage import Stage
 
 
@@ -29,7 +25,7 @@ class Storage(Construct):
         self.key = kms.Key(
             self,
             "Key",
-            description=f"Gnomon {stage.name}: jobs, history and the webhook secret",
+            description=f"Gnomon {stage.name}: jobs, history and webhook keys",
             enable_key_rotation=True,
             removal_policy=removal,
         )
@@ -53,35 +49,6 @@ class Storage(Construct):
         self.coordination = self._table(
             "Coordination", Attribute("kind"), Attribute("name"), stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
         )
-
-        # 32 letters and digits are valid base64 (of 24 bytes), which is what Standard Webhooks wants behind `whsec_`.
-        self.webhook_secret = secretsmanager.Secret(
-            self,
-            "WebhookSecret",
-            description=f"Gnomon {stage.name}: signs the requests of http targets (Standard Webhooks)",
-            encryption_key=self.key,
-            generate_secret_string=secretsmanager.SecretStringGenerator(
-                secret_string_template=json.dumps({}),
-                generate_string_key="current",
-                password_length=32,
-                # Not `exclude_punctuation`, which emulators do not know.
-                exclude_characters=string.punctuation,
-            ),
-            removal_policy=removal,
-        )
-        acknowledge(
-            self.webhook_secret,
-            SMG4="Receivers hold the same secret, so it changes when its owner tells them; the secret's JSON keeps a "
-            "previous value that signs beside the current one for 24 h.",
-        )
-
-    @property
-    def webhook_secret_arn(self) -> str:
-        """By the attribute `Id`: emulators answer a reference to the secret with its name."""
-        secret = self.webhook_secret.node.default_child
-        if not isinstance(secret, secretsmanager.CfnSecret):
-            raise TypeError("the webhook secret is no CloudFormation resource")
-        return secret.attr_id
 
     def _table(
         self,

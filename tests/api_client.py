@@ -99,6 +99,7 @@ class Api:
             workers=self.world.workers,
             progress=self.world.progress,
             retry_configs=self.world.retry_configs,
+            webhook_keys=self.world.webhook_keys,
             machine=self.world.machine,
             dependents=self.world.dependents,
             graphs=self.world.graphs,

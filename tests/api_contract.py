@@ -16,6 +16,7 @@ UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _PARAMETERS = {
     "{jobType}": ".+",
     "{circuitKey}": "[^/]+",
+    "{owner}": "[^/]+",
     "{jobId}": UUID,
     "{workflowId}": UUID,
     "{executionId}": UUID + r"-[0-9a-z]+-\d{4}",

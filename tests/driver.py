@@ -101,6 +101,7 @@ class Driver:
             workflows=self.world.workflows,
             circuits=circuits,
             retry_configs=self.world.retry_configs,
+            webhook_keys=self.world.webhook_keys,
         )
         self._next_sweep = self.world.clock.now() + 60
 

@@ -12,6 +12,7 @@ Faults are injected through tests/faults.py.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import threading
 import zlib
@@ -53,7 +54,9 @@ if TYPE_CHECKING:
     from functions.domain.job import Gap, Job
     from functions.domain.run import LastRun
     from functions.domain.step import Step
-    from functions.domain.worker import Worker
+    from functions.domain.webhook_key import WebhookKeys
+from functions.domain.webhook_key import StoredKeys
+from functions.domain.worker import Worker
 
 SHARDS = 8
 INLINE_LIMIT = 500
@@ -778,6 +781,36 @@ class FakeJobTypes:
         )
 
 
+class InMemoryWebhookKeys:
+    def __init__(self, *, faults: Faults | None = None) -> None:
+        self.faults = faults or Faults()
+        self.rows: dict[str, StoredKeys] = {}
+        self.calls: list[str] = []
+        self._lock = threading.RLock()
+        self._versions = itertools.count(1)
+
+    def get(self, owner: str) -> StoredKeys | None:
+        self.calls.append(f"get {owner}")
+        with self._lock:
+            return self.rows.get(owner)
+
+    def create(self, owner: str, keys: WebhookKeys) -> StoredKeys:
+        def put() -> StoredKeys:
+            with self._lock:
+                return self.rows.setdefault(owner, StoredKeys(keys, f"v{next(self._versions)}"))
+
+        return self.faults.run("webhook_keys.create", put)
+
+    def replace(self, owner: str, read: StoredKeys, keys: WebhookKeys) -> StoredKeys:
+        def put() -> StoredKeys:
+            with self._lock:
+                if self.rows[owner].version == read.version:
+                    self.rows[owner] = StoredKeys(keys, f"v{next(self._versions)}")
+                return self.rows[owner]
+
+        return self.faults.run("webhook_keys.replace", put)
+
+
 class InMemoryOwners:
     def __init__(self, *, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
@@ -994,6 +1027,7 @@ class World:
         self.owners = InMemoryOwners(faults=self.faults)
         self.circuits = InMemoryCircuits(faults=self.faults)
         self.slots = InMemorySlots(faults=self.faults)
+        self.webhook_keys = InMemoryWebhookKeys(faults=self.faults)
         self.retry_configs = InMemoryRetryConfigs(faults=self.faults)
         self.types = FakeJobTypes(self.retry_configs)
         self.dead_letters = FakeDeadLetters(faults=self.faults)

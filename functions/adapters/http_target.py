@@ -50,14 +50,14 @@ class HttpTarget:
         *,
         guard: AddressGuard,
         secrets: SecretValues,
-        webhook_secret_arn: str,
+        signature: WebhookSignature,
         clock: Clock,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """`tls`: the system's trusted authorities, unless it is given."""
         self._guard = guard
         self._secrets = secrets
-        self._signature = WebhookSignature(secrets, secret_arn=webhook_secret_arn, clock=clock)
+        self._signature = signature
         self._clock = clock
         self._given_tls = tls
 
@@ -96,7 +96,7 @@ class HttpTarget:
         scheduled_for = datetime.fromtimestamp(invocation.scheduled_for, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         headers = {
             # The same over all attempts: receivers know by it what they have done (Standard Webhooks).
-            **self._signature.headers(invocation.run_id, body),
+            **self._signature.headers(invocation.owner, invocation.run_id, body),
             "Gnomon-Job-Id": invocation.job_id,
             "Gnomon-Run-Id": invocation.run_id,
             "Gnomon-Attempt": str(invocation.attempt),

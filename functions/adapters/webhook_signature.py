@@ -1,71 +1,88 @@
-"""Signatures of Standard Webhooks, version 1 (standardwebhooks.com): HMAC-SHA256 over `id.timestamp.body`."""
+"""Signatures of Standard Webhooks, version 1 (standardwebhooks.com): HMAC-SHA256 over `id.timestamp.body`.
+
+Each owner has a key of its own, so a signature says whose job called. What is signed has no room for the owner: the
+header `Gnomon-Owner` only tells a receiver of several owners which key to verify by.
+"""
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
-import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from functions.adapters.secret_values import SecretError, SecretValues
+from botocore.exceptions import BotoCoreError, ClientError
+
+from functions.adapters.secret_values import SecretError
+from functions.domain.errors import UnavailableError
+from functions.domain.ids import new_webhook_secret
+from functions.domain.webhook_key import REMEMBERED_SECONDS, WebhookKeys, owner_header, signing_bytes
 
 if TYPE_CHECKING:
-    from functions.ports import Clock
+    from functions.ports import Clock, WebhookKeyStore
 
-ROTATION_SECONDS = 24 * 3_600
-"""How long after a rotation the secret before still signs, beside the new one."""
+REMEMBERED_OWNERS = 1_000
+
+
+class _Known(NamedTuple):
+    keys: WebhookKeys
+    read_at: float
 
 
 class WebhookSignature:
-    """Signs with the stage's secret, JSON in Secrets Manager: `{"current", "previous"?, "rotatedAt"?}`.
+    """Signs with the owner's keys, which are made at their first use and remembered for a minute."""
 
-    The secrets are base64 text, with or without the prefix `whsec_` and padding; `rotatedAt` is epoch seconds.
-    """
-
-    def __init__(self, secrets: SecretValues, *, secret_arn: str, clock: Clock) -> None:
-        self._secrets = secrets
-        self._secret_arn = secret_arn
+    def __init__(
+        self, store: WebhookKeyStore, *, clock: Clock, new_secret: Callable[[], str] = new_webhook_secret
+    ) -> None:
+        self._store = store
         self._clock = clock
+        self._new_secret = new_secret
+        self._known: dict[str, _Known] = {}
 
-    def headers(self, message_id: str, body: bytes) -> dict[str, str]:
-        """The three `webhook-…` headers of a message, signed now.
+    def headers(self, owner: str, message_id: str, body: bytes) -> dict[str, str]:
+        """The three `webhook-…` headers of a message, signed now, and the owner that the key is of.
 
         `message_id` has no full stop, and is the same in every attempt: receivers know by it what they have done.
 
-        Raises SecretError, always retryable: the secret is the stage's, and no fault of the job.
+        Raises SecretError, always retryable: the keys are the stage's to keep, and no fault of the job.
         """
         now = self._clock.now()
         timestamp = str(int(now))
         signed = f"{message_id}.{timestamp}.".encode() + body
         signatures = [
-            "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode() for key in self._keys(now)
+            "v1," + base64.b64encode(hmac.digest(signing_bytes(secret), signed, hashlib.sha256)).decode()
+            for secret in self._keys(owner, now).signing(now)
         ]
-        return {"webhook-id": message_id, "webhook-timestamp": timestamp, "webhook-signature": " ".join(signatures)}
+        return {
+            "webhook-id": message_id,
+            "webhook-timestamp": timestamp,
+            "webhook-signature": " ".join(signatures),
+            "Gnomon-Owner": owner_header(owner),
+        }
 
-    def _keys(self, now: float) -> list[bytes]:
-        try:
-            text = self._secrets.get(self._secret_arn)
-        except SecretError as error:
-            raise SecretError(f"the webhook {error}", retryable=True) from error
-        try:
-            stored = json.loads(text)
-            keys = [_key(stored["current"])]
-            if stored.get("previous") and now < float(stored.get("rotatedAt") or 0) + ROTATION_SECONDS:
-                keys.append(_key(stored["previous"]))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            # The cause is left out on purpose: it may quote the secret.
-            raise SecretError("the webhook secret is not in its form", retryable=True) from None
+    def _keys(self, owner: str, now: float) -> WebhookKeys:
+        known = self._known.get(owner)
+        if known is not None and 0 <= now - known.read_at < REMEMBERED_SECONDS:
+            return known.keys
+        keys = self._read(owner, now)
+        if len(self._known) >= REMEMBERED_OWNERS:
+            self._known.clear()
+        self._known[owner] = _Known(keys, now)
         return keys
 
-
-def _key(text: str) -> bytes:
-    encoded = text.removeprefix("whsec_")
-    try:
-        key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
-    except binascii.Error as error:
-        raise ValueError from error
-    if not key:
-        raise ValueError
-    return key
+    def _read(self, owner: str, now: float) -> WebhookKeys:
+        try:
+            stored = self._store.get(owner)
+            if stored is None:
+                new = WebhookKeys(secret=self._new_secret(), created_at=int(now))
+                stored = self._store.create(owner, new)
+        except ClientError as error:
+            code = error.response.get("Error", {}).get("Code", "unknown")
+            raise SecretError(f"the webhook key of {owner} could not be read: {code}", retryable=True) from error
+        except (BotoCoreError, UnavailableError) as error:
+            raise SecretError(
+                f"the webhook key of {owner} could not be read: {type(error).__name__}", retryable=True
+            ) from error
+        return stored.keys

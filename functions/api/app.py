@@ -17,6 +17,7 @@ from functions.api.routes_poll import PollRoutes
 from functions.api.routes_reports import ReportRoutes
 from functions.api.routes_retry_configs import RetryConfigRoutes
 from functions.api.routes_schedule import ScheduleRoutes
+from functions.api.routes_webhook_keys import WebhookKeyRoutes
 from functions.api.routes_workers import WorkerRoutes
 from functions.api.routes_workflows import WorkflowRoutes
 from functions.api.serving import App, Handler
@@ -81,6 +82,7 @@ def _routes(services: Services, drafts: DraftReader, health: HealthRoutes, addre
         *PollRoutes(services).routes(),
         *RetryConfigRoutes(services).routes(),
         *CircuitRoutes(services).routes(),
+        *WebhookKeyRoutes(services).routes(),
         *ScheduleRoutes(health.clock).routes(),
         *health.routes(),
         *documents.routes(),

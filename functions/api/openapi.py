@@ -13,6 +13,7 @@ from functions.api.openapi_shapes import (
     EXECUTION_ID,
     JOB_ID,
     JOB_TYPE,
+    OWNER,
     WORKER_ID,
     WORKFLOW_ID,
     Schema,
@@ -30,6 +31,7 @@ _PATH_PARAMETERS = {
     "executionId": EXECUTION_ID,
     "jobType": JOB_TYPE,
     "workerId": WORKER_ID,
+    "owner": OWNER,
     "circuitKey": CIRCUIT_KEY,
     "workflowId": WORKFLOW_ID,
 }

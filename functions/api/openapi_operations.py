@@ -203,6 +203,19 @@ OPERATIONS: dict[str, Operation] = {
         body="NoFields",
         errors=(404, 413, 415),
     ),
+    "getWebhookKey": Operation(
+        tag="webhook keys",
+        summary="Read the key by which the calls of an owner's jobs are signed; made where there is none",
+        success=(200, "WebhookKey", "The key, with its secret."),
+        errors=(404,),
+    ),
+    "rotateWebhookKey": Operation(
+        tag="webhook keys",
+        summary="Give an owner a new webhook key; the one before signs beside it for 24 hours",
+        success=(200, "WebhookKey", "The new key, with its secret."),
+        body="RotationBody",
+        errors=(404, 409, 413, 415),
+    ),
     "previewSchedule": Operation(
         tag="schedule",
         summary="The next slots of a cron expression",

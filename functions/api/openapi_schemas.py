@@ -36,7 +36,12 @@ def schemas() -> dict[str, Schema]:
     """
     named = body_schemas()
     return (
-        named | _answers(named["JobBody"]) | _type_configs(named["TypeConfigBody"]) | _circuits() | workflow_schemas()
+        named
+        | _answers(named["JobBody"])
+        | _type_configs(named["TypeConfigBody"])
+        | _circuits()
+        | _webhook_keys()
+        | workflow_schemas()
     )
 
 
@@ -188,6 +193,30 @@ def _circuits() -> dict[str, Schema]:
             description="What is known of a target that an owner's jobs of one type call.",
         ),
         "CircuitList": list_of("Circuit"),
+    }
+
+
+def _webhook_keys() -> dict[str, Schema]:
+    return {
+        "PreviousWebhookKey": record({"validUntil": INSTANT}),
+        "WebhookKey": record(
+            {
+                "owner": {"type": "string"},
+                "secret": {
+                    "type": "string",
+                    "description": "For the libraries of Standard Webhooks. Who has it can sign calls as this owner.",
+                    "examples": ["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"],
+                },
+                "createdAt": INSTANT,
+                "signsFrom": INSTANT | {"description": "From then on every call is signed by this key."},
+                "previous": {
+                    "type": "array",
+                    "items": ref("PreviousWebhookKey"),
+                    "description": "Keys before that sign beside it until then, the latest first.",
+                },
+            },
+            description="The key by which the http calls of an owner's jobs are signed.",
+        ),
     }
 
 

@@ -21,6 +21,12 @@ CIRCUIT_KEY: Schema = {
     "description": "`<target>@<owner>`, `<target>~<job type>@<owner>`, or `<target>` for one that all owners share.",
     "examples": ["http:api.example.com:443@team-billing"],
 }
+OWNER: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "description": "An owner of jobs; `me` is the caller's.",
+    "examples": ["me"],
+}
 JOB_TYPE: Schema = {
     "type": "string",
     "minLength": 1,

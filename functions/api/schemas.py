@@ -13,6 +13,7 @@ from functions.domain.dependence import MAX_PARENTS, UPSTREAM_TIMEOUT
 from functions.domain.expression import CHARACTERS
 from functions.domain.ids import JOB_ID_PATTERN
 from functions.domain.retry import POISON_AT
+from functions.domain.webhook_key import KEEP_SECONDS
 from functions.usecases.bulk import MAX_ITEMS
 
 MAX_TIMEOUT_SECONDS = 86_400
@@ -264,6 +265,14 @@ class RetryBody(Strict):
     """What `POST /v1/jobs/{jobId}/retry` takes."""
 
     delay_seconds: Annotated[int, Field(ge=0, le=MAX_DELAY_SECONDS)] = 0
+
+
+class RotationBody(Strict):
+    """What `POST /v1/webhook-keys/{owner}/rotate` takes."""
+
+    keep_previous_seconds: Annotated[
+        int, Field(ge=0, le=KEEP_SECONDS, description="How long the keys before still sign; 0 after a leak.")
+    ] = KEEP_SECONDS
 
 
 class DecisionBody(Strict):

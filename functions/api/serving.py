@@ -28,6 +28,7 @@ _PATTERNS = {
     "{workerId}": r"[a-z2-7]{16}",
     "{jobType}": r"[^/]+",
     "{circuitKey}": r"[^/]+",
+    "{owner}": r"[^/]+",
     "{executionId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9a-z]+-\d{4}",
 }
 
@@ -104,9 +105,13 @@ class App:
             self._limits.give_back(request.caller.id, creations=creations)
 
     def _no_route(self, _error: NoRouteError) -> Response[str]:
-        path = self._resolver.current_event.path
+        event = self._resolver.current_event
+        path = event.path
         allowed = tuple(sorted({route.method for route in self._routes if _pattern(route.path).fullmatch(path)}))
-        raise MethodNotAllowedError(allowed) if allowed else NotFoundError("There is nothing at this path.")
+        # Powertools' routes take no path with odd characters, whatever its method.
+        if not allowed or event.http_method in allowed:
+            raise NotFoundError("There is nothing at this path.")
+        raise MethodNotAllowedError(allowed)
 
     def _refused(self, error: Exception) -> Response[str]:
         request = self._request

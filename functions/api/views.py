@@ -13,6 +13,7 @@ from functions.domain.instants import rfc3339
 from functions.domain.run import RunState
 from functions.domain.target import masked_target
 from functions.domain.waiting import job_waits, run_waits
+from functions.domain.webhook_key import REMEMBERED_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from functions.domain.progress import Progress
     from functions.domain.run import ActiveRun, Approval
     from functions.domain.waiting import Waiting
+    from functions.domain.webhook_key import WebhookKeys
     from functions.ports import Page
     from functions.usecases.history import ActiveExecution, HistoryEntry
 
@@ -89,6 +91,17 @@ def circuit_view(circuit: Circuit, now: float) -> dict[str, Any]:
         "since": rfc3339(circuit.since) if circuit.since else None,
         "openUntil": None if circuit.open_until is None else rfc3339(circuit.open_until),
         "probe": None if circuit.probe is None else circuit.probe.execution_id,
+    }
+
+
+def webhook_key_view(owner: str, keys: WebhookKeys, now: float) -> dict[str, Any]:
+    """An owner's webhook key, with the secret."""
+    return {
+        "owner": owner,
+        "secret": keys.secret,
+        "createdAt": rfc3339(keys.created_at),
+        "signsFrom": rfc3339(keys.created_at + REMEMBERED_SECONDS),
+        "previous": [{"validUntil": rfc3339(one.until)} for one in keys.previous if now < one.until],
     }
 
 

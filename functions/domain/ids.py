@@ -47,6 +47,11 @@ def new_write_id() -> str:
     return secrets.token_urlsafe(9)
 
 
+def new_webhook_secret() -> str:
+    """A key of Standard Webhooks (256 random bits)."""
+    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
 def is_job_id(text: str) -> bool:
     return _JOB.fullmatch(text) is not None
 

@@ -206,4 +206,6 @@ def _parse(key: str) -> CircuitKey:
 
 
 def _none(key: str) -> NotFoundError:
-    return NotFoundError(f"There is no circuit {key if len(key) <= _SHOWN else key[:_SHOWN] + '…'}.")
+    # A path that is not UTF-8 may come as text that cannot be sent back.
+    known = key.encode(errors="replace").decode()
+    return NotFoundError(f"There is no circuit {known if len(known) <= _SHOWN else known[:_SHOWN] + '…'}.")

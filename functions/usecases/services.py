@@ -24,6 +24,7 @@ from functions.ports import (
     Slots,
     Targets,
     Timetable,
+    WebhookKeyStore,
     Workers,
 )
 
@@ -77,6 +78,8 @@ class Services(Polls):
     dependents: Dependents
     graphs: Graphs
     workflows: WorkflowStore
+    webhook_keys: WebhookKeyStore
+    new_webhook_secret: Callable[[], str] = ids.new_webhook_secret
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
 

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from gnomon.client import Client
+from gnomon.errors import GnomonError
 from gnomon.local import aws, deploy, emulator, users
 from gnomon.local.places import DEFAULT_PORT, Place, locked, place
 from gnomon.local.readiness import start_functions, wait_for_health
 from gnomon.local.report import LocalError, exit_code, step
 
-API_ID, USER_POOL, USER_CLIENT, WEBHOOK_SECRET = "ApiId", "UserPoolId", "UserClientId", "WebhookSecretArn"
+API_ID, USER_POOL, USER_CLIENT = "ApiId", "UserPoolId", "UserClientId"
 """Outputs of the stack that are needed here."""
 
 
@@ -29,6 +31,7 @@ class Stack:
     """Access token of each role, good for an hour."""
     endpoint: str
     webhook_secret: str
+    """Of the scheduler's jobs."""
     outputs: dict[str, str]
     broken: str = ""
     """What is wrong with handlers of functions/jobs, where something is: the others run."""
@@ -73,7 +76,7 @@ def _up(where: Place, *, persist: bool) -> Stack:
     clients = aws.Aws(where)
     deployed = deploy.ensure_deployed(where, clients)
     outputs = deployed.outputs
-    missing = {API_ID, USER_POOL, USER_CLIENT, WEBHOOK_SECRET} - outputs.keys()
+    missing = {API_ID, USER_POOL, USER_CLIENT} - outputs.keys()
     if missing:
         raise LocalError(f"the deployed stack lacks the outputs {sorted(missing)}")
     tokens = users.access_tokens(
@@ -82,7 +85,6 @@ def _up(where: Place, *, persist: bool) -> Stack:
         client=outputs[USER_CLIENT],
         file=where.directory / "users.json",
     )
-    secret = clients.secrets.get_secret_value(SecretId=outputs[WEBHOOK_SECRET])["SecretString"]
     api = f"/_aws/execute-api/{outputs[API_ID]}/$default"
     if fresh or deployed.fresh:
         with step("starting the functions"), ThreadPoolExecutor(1) as aside:
@@ -95,7 +97,7 @@ def _up(where: Place, *, persist: bool) -> Stack:
         api_url=where.endpoint + api,
         tokens=tokens,
         endpoint=where.endpoint,
-        webhook_secret=signing_secret(secret),
+        webhook_secret=webhook_secret(where.endpoint + api, tokens["scheduler"]),
         outputs=outputs,
         broken=deployed.broken,
     )
@@ -103,10 +105,13 @@ def _up(where: Place, *, persist: bool) -> Stack:
     return stack
 
 
-def signing_secret(text: str) -> str:
-    """`whsec_…` of the stored secret: its JSON keeps the key under `current`."""
-    key: str = json.loads(text)["current"] if text.startswith("{") else text
-    return key if key.startswith("whsec_") else f"whsec_{key}"
+def webhook_secret(api_url: str, token: str) -> str:
+    """That of the scheduler's jobs, `whsec_…`; it is made where there is none."""
+    try:
+        with Client(api_url, token) as client:
+            return client.get_webhook_key()["secret"]
+    except GnomonError as error:
+        raise LocalError(f"the API did not tell the webhook key: {error}") from error
 
 
 def _command() -> None:

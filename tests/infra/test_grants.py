@@ -23,6 +23,8 @@ ALLOWED_QUEUES = "arn:<Partition>:sqs:<Region>:<AccountId>:gnomon-<Stage>-*"
 ALLOWED_FUNCTIONS = "arn:<Partition>:lambda:<Region>:<AccountId>:function:gnomon-<Stage>-*"
 ALLOWED_SECRETS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon-<Stage>-*"
 
+WEBHOOK_KEYS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon/local/webhook/*"
+
 TABLE_KEY = {
     f"kms:{action}": {KEY}
     for action in (
@@ -40,7 +42,8 @@ SCHEDULING = {"scheduler:CreateSchedule": {SCHEDULES}, "iam:PassRole": {"Hints/R
 CALLING_TARGETS = {
     "sqs:SendMessage": {*RUN_QUEUES, ALLOWED_QUEUES},
     "lambda:InvokeFunction": {"Functions/Jobs/Function.Arn", ALLOWED_FUNCTIONS},
-    "secretsmanager:GetSecretValue": {"Storage/WebhookSecret.Id", ALLOWED_SECRETS},
+    "secretsmanager:GetSecretValue": {WEBHOOK_KEYS, ALLOWED_SECRETS},
+    "secretsmanager:CreateSecret": {WEBHOOK_KEYS},
 }
 
 FUNCTIONS: dict[str, dict[str, set[str]]] = {
@@ -56,6 +59,10 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         "sqs:SendMessage": RUN_QUEUES,
         "scheduler:DeleteSchedule": {SCHEDULES},
         "states:StopExecution": {EXECUTIONS_OF_THE_MACHINE},
+        **{
+            f"secretsmanager:{action}": {WEBHOOK_KEYS}
+            for action in ("GetSecretValue", "CreateSecret", "PutSecretValue", "UpdateSecretVersionStage")
+        },
     },
     "Poll": {
         **TABLE_KEY,

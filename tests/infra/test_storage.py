@@ -79,18 +79,3 @@ def test_production_outlives_its_stack(prod: Template, local: Template, path: st
 def test_production_tables_are_protected_from_deletion(prod: Template, local: Template, name: str) -> None:
     assert prod.properties(f"Storage/{name}")["DeletionProtectionEnabled"] is True
     assert local.properties(f"Storage/{name}").get("DeletionProtectionEnabled", False) is False
-
-
-def test_the_webhook_secret_is_base64_under_a_key_of_ours(template: Template) -> None:
-    secret = template.properties("Storage/WebhookSecret")
-
-    generated = secret["GenerateSecretString"]
-    assert secret["KmsKeyId"] == "Storage/Key.Arn"
-    assert (generated["SecretStringTemplate"], generated["GenerateStringKey"]) == ("{}", "current")
-    # 32 characters of base64's alphabet without padding are exactly 24 bytes.
-    assert generated["PasswordLength"] == 32
-    assert not generated.get("IncludeSpace", False)
-    assert all(
-        not chr(code).isprintable() or chr(code).isalnum() or chr(code) in generated["ExcludeCharacters"]
-        for code in range(33, 127)
-    )

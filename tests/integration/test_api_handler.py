@@ -35,6 +35,7 @@ def _environment(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "IDEMPOTENCY_TABLE": aws.idempotency_table,
         "COORDINATION_TABLE": aws.coordination_table,
         "RETRY_DEFAULTS": json.dumps(dataclasses.asdict(RetryDefaults())),
+        "WEBHOOK_KEYS": json.dumps({"prefix": "gnomon/test/webhook/", "kms_key": "alias/aws/secretsmanager"}),
         "CIRCUIT_RULES": json.dumps(dataclasses.asdict(CircuitRules())),
         "RETENTION_DAYS": "30",
         "RUN_QUEUES": json.dumps(queues),

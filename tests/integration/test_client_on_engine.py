@@ -14,6 +14,7 @@ from rich.console import Console
 
 from functions.adapters.address_guard import AddressGuard
 from functions.adapters.http_target import HttpTarget
+from functions.adapters.webhook_signature import WebhookSignature
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.outcome import TargetAnswer
 from gnomon.client import Client
@@ -47,9 +48,8 @@ class Played:
         self.driver.world.targets.answers = [TargetAnswer(status=ExecutionStatus.FAILED, error=error)]
 
     def send_for_real(self) -> None:
-        sender = HttpTarget(
-            guard=AddressGuard(RULES), secrets=Secrets(), webhook_secret_arn="webhook", clock=self.driver.clock
-        )
+        signature = WebhookSignature(self.driver.world.webhook_keys, clock=self.driver.clock)
+        sender = HttpTarget(guard=AddressGuard(RULES), secrets=Secrets(), signature=signature, clock=self.driver.clock)
         targets = self.driver.world.targets
         targets.answers = [lambda invocation: sender.call(invocation, targets.targets[-1])]
 

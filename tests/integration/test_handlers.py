@@ -108,7 +108,7 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         ),
         "JOBS_FUNCTION": "jobs",
         "STATE_MACHINE": aws.machine,
-        "WEBHOOK_SECRET_ARN": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:webhook",
+        "WEBHOOK_KEYS": json.dumps({"prefix": "gnomon/test/webhook/", "kms_key": "alias/aws/secretsmanager"}),
         "DEAD_LETTER_QUEUE_URL": aws.dead_letter_queue_url,
         "UNREADABLE_QUEUE_URL": unreadable,
         "EVENT_BUS": aws.event_bus,

@@ -48,6 +48,7 @@ def call_handler(
     invocation = Invocation(
         owner="team-a",
         job_id=JOB,
+        owner="team-a",
         slot_id="1800000000",
         run_id=f"{JOB}-1800000000",
         execution_id=f"{JOB}-1800000000-0001",

@@ -24,6 +24,7 @@ from tests.fakes import (
     InMemoryOwners,
     InMemoryProgress,
     InMemoryRetryConfigs,
+    InMemoryWebhookKeys,
     InMemoryWorkers,
 )
 from tests.faults import Crash
@@ -315,6 +316,7 @@ class World:
             workers=self.workers,
             progress=InMemoryProgress(),
             retry_configs=self.retry_configs,
+            webhook_keys=InMemoryWebhookKeys(),
             machine=self.machine,
             circuits=self.circuits,
             dependents=self.dependents,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
-import json
 import ssl
 import time
 from typing import Any
 
 from functions.adapters.address_guard import AddressGuard, Destination
 from functions.adapters.http_target import HttpTarget
+from functions.adapters.webhook_signature import WebhookSignature
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.target_url import parse_url
+from functions.domain.webhook_key import PreviousKey, WebhookKeys
+from tests.fakes import InMemoryWebhookKeys
 from tests.factories import make_rules
 
 JOB = "3f1c2a4e-0b5d-4c7e-9a8f-1234567890ab"
+OWNER = "team-a"
 KEY = base64.b64encode(b"k" * 32).decode()
 PAYLOAD = '{"lat":33.10318374633789,"r":1.0,"t":"é"}'
 RULES = make_rules(unguarded_origins=("http://127.0.0.1:*", "https://127.0.0.1:*", "!http://127.0.0.1:4566"))
@@ -30,13 +33,26 @@ class SystemClock:
 
 class Secrets:
     def __init__(self, **values: str | Exception) -> None:
-        self._values: dict[str, str | Exception] = {"webhook": json.dumps({"current": KEY}), **values}
+        self._values: dict[str, str | Exception] = dict(values)
 
     def get(self, secret: str) -> str:
         value = self._values[secret]
         if isinstance(value, Exception):
             raise value
         return value
+
+
+def keys_of(owner: str, current: str, *previous: str, keep: float = 3_600) -> InMemoryWebhookKeys:
+    """A store with an owner's webhook keys. Secrets with or without `whsec_`."""
+    now = int(time.time())
+    store = InMemoryWebhookKeys()
+    before = tuple(PreviousKey(_whole(one), int(now + keep)) for one in previous)
+    store.create(owner, WebhookKeys(secret=_whole(current), created_at=now - 60, previous=before))
+    return store
+
+
+def _whole(secret: str) -> str:
+    return f"whsec_{secret.removeprefix('whsec_')}"
 
 
 class Addresses:
@@ -54,7 +70,7 @@ def invocation(
 ) -> Invocation:
     return Invocation(
         job_id=JOB,
-        owner="team-a",
+        owner=OWNER,
         slot_id="1800000000",
         run_id=f"{JOB}-1800000000",
         execution_id=f"{JOB}-1800000000-{attempt:04d}",
@@ -66,12 +82,15 @@ def invocation(
     )
 
 
-def sender(*, guard: Any = None, secrets: Any = None, tls: ssl.SSLContext | None = None) -> HttpTarget:
+def sender(
+    *, guard: Any = None, secrets: Any = None, keys: Any = None, clock: Any = None, tls: ssl.SSLContext | None = None
+) -> HttpTarget:
+    clock = clock or SystemClock()
     return HttpTarget(
         guard=guard or AddressGuard(RULES),
         secrets=secrets or Secrets(),
-        webhook_secret_arn="webhook",
-        clock=SystemClock(),
+        signature=WebhookSignature(keys or keys_of(OWNER, KEY), clock=clock),
+        clock=clock,
         tls=tls,
     )
 

@@ -36,6 +36,15 @@ class ApiServer:
     types: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Configurations of job types, by type as it is in the path."""
     circuits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    webhook_key: dict[str, Any] = field(
+        default_factory=lambda: {
+            "owner": "team-billing",
+            "secret": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+            "createdAt": "2026-11-29T19:00:00Z",
+            "signsFrom": "2026-11-29T19:01:00Z",
+            "previous": [{"validUntil": "2026-11-30T19:00:00Z"}],
+        }
+    )
     """Circuits, by key."""
     refusals: list[tuple[int, Any]] = field(default_factory=list)
     """Answered before anything else, one a request."""
@@ -94,6 +103,8 @@ class ApiServer:
                 marks = {"updatedAt": "2026-11-29T19:00:00Z", "updatedBy": "root"}
                 self.types[job_type] = {"jobType": unquote(job_type), **seen.body, **marks}
                 return 200, self.types[job_type]
+            case ["GET", "v1", "webhook-keys", _] | ["POST", "v1", "webhook-keys", _, "rotate"]:
+                return 200, self.webhook_key
             case ["GET", "v1", "circuits"]:
                 return 200, _page(list(self.circuits.values()), seen.query)
             case ["POST", "v1", "circuits", key, "reset"] if unquote(key) in self.circuits:

@@ -145,6 +145,11 @@ def administer(_sees: str, changes: str, _own: bool) -> int:
     return 200 if changes == ALL else 403
 
 
+def key_of(sees: str, changes: str, own: bool) -> int:
+    """Who has the secret can sign calls as its owner: callers who may change nothing are told nothing at all."""
+    return 403 if changes == NOTHING else change(sees, changes, own)
+
+
 def everybody(_sees: str, _changes: str, _own: bool) -> int:
     return 200
 
@@ -264,6 +269,7 @@ class Scene:
             dict(world.workers.rows),
             dict(world.retry_configs.rows),
             [*world.circuits.rows.values()],
+            dict(world.webhook_keys.rows),
         )
 
 
@@ -357,6 +363,10 @@ RULES: dict[str, list[tuple[Rule, Callable[[Scene], Asked]]]] = {
         (change, lambda scene: ("POST", f"{scene.circuit()}/reset", None)),
         (administer, lambda scene: ("POST", f"{scene.shared_circuit()}/reset", None)),
     ],
+    "getWebhookKey": [(key_of, lambda scene: ("GET", f"/v1/webhook-keys/{quote(scene.owner, safe='')}", None))],
+    "rotateWebhookKey": [
+        (key_of, lambda scene: ("POST", f"/v1/webhook-keys/{quote(scene.owner, safe='')}/rotate", None))
+    ],
     "previewSchedule": [(everybody, lambda scene: ("GET", "/v1/schedule/preview?expression=@daily", None))],
     **{
         name: [(everybody, lambda scene, path=path: ("GET", path, None))]
@@ -445,6 +455,7 @@ def path_of(template: str) -> str:
         "workerId": "a" * 16,
         "jobType": "t",
         "circuitKey": "k",
+        "owner": "me",
     }
     return re.sub(r"\{(\w+)\}", lambda found: known.get(found[1], PATH_ID), template)
 

@@ -200,6 +200,15 @@ def test_a_circuit_that_is_not_there(api: Api, key: str) -> None:
     assert api.world.circuits.rows == before
 
 
+def test_a_path_that_arrives_decoded_is_no_circuit(api: Api) -> None:
+    """As HTTP APIs do with all but `%25`."""
+    for key in ("😀" * 320, "handler:echo@" + "😀" * 320):
+        reply = api.get(f"/v1/circuits/{key}")
+        assert (reply.status, reply.code) == (404, "NOT_FOUND")
+    opened(api, ODD)
+    assert api.get(f"/v1/circuits/{ODD.replace('%', '%25')}", claims=ROOT).json["key"] == ODD
+
+
 def test_an_owner_of_too_many_bytes_is_refused_by_every_list(api: Api) -> None:
     for path in ("/v1/circuits", "/v1/jobs", "/v1/workflows", "/v1/workers"):
         for owner in ("x" * 3_000, quote("😀" * 320)):

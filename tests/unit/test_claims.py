@@ -160,6 +160,7 @@ def test_a_token_is_in_no_line_that_shows_its_bearer() -> None:
     invocation = Invocation(
         owner="team-a",
         job_id=JOB_ID,
+        owner="team-a",
         slot_id=SLOT,
         run_id="r",
         execution_id="e",

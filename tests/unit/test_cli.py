@@ -638,6 +638,29 @@ class TestCircuits:
         assert "NOT_FOUND" in gone.stderr
 
 
+class TestWebhooks:
+    """`gnomon webhooks`: the key by which receivers verify calls."""
+
+    def test_secret_prints_nothing_else(self, api: ApiServer, shell: Shell) -> None:
+        assert shell("webhooks", "secret").stdout == f"{api.webhook_key['secret']}\n"
+        assert (api.requests[-1].method, api.requests[-1].path) == ("GET", "/v1/webhook-keys/me")
+        assert shell("webhooks", "secret", "--owner", "team-a").exit_code == 0
+        assert api.requests[-1].path == "/v1/webhook-keys/team-a"
+        assert json.loads(shell("webhooks", "secret", "--output", "json").stdout) == api.webhook_key
+
+    @pytest.mark.parametrize(
+        ("flags", "seconds"), [([], 86_400), (["--keep-previous", "2h"], 7_200), (["--keep-previous", "0"], 0)]
+    )
+    def test_rotate(self, api: ApiServer, shell: Shell, flags: list[str], seconds: int) -> None:
+        shown = shell("webhooks", "rotate", *flags).stdout
+        *_, request = api.requests
+        assert (request.method, request.path) == ("POST", "/v1/webhook-keys/me/rotate")
+        assert request.body == {"keepPreviousSeconds": seconds}
+        assert api.webhook_key["secret"] in shown
+        assert re.search(r"^signs every call from +", shown, re.MULTILINE)
+        assert re.search(r"^the key before until +", shown, re.MULTILINE)
+
+
 @pytest.mark.parametrize("verb", ["approve", "reject"])
 def test_decisions_name_run_and_comment_and_carry_a_key(api: ApiServer, shell: Shell, verb: str) -> None:
     job = api.add_job(status="BLOCKED")

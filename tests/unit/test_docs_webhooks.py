@@ -29,7 +29,7 @@ from functions.domain.outcome import TargetAnswer
 from gnomon.local import toolchain
 from tests.receiver import Exchange, receiving
 from tests.support.pages import CODE, rows, section
-from tests.support.sending import Secrets, code, invocation, sender
+from tests.support.sending import OWNER, code, invocation, keys_of, sender
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -150,23 +150,17 @@ class Clock:
         raise AssertionError(seconds)
 
 
-def make_secrets(current: str, previous: str | None = None) -> Secrets:
-    keys = {"current": current, "previous": previous, "rotatedAt": time.time() - 60}
-    return Secrets(webhook=json.dumps(keys))
-
-
 def make_call(
     payload: str = ORDERS,
     *,
     attempt: int = 1,
-    secret: Secrets | None = None,
+    keys: tuple[str, ...] = (NEW,),
     age: float = 0,
     token: str | None = None,
 ) -> tuple[dict[str, str], bytes]:
     """Headers and body of a call as the sender makes it."""
     with receiving(lambda exchange: exchange.answer(204)) as receiver:
-        target = sender(secrets=secret or make_secrets(NEW))
-        target._signature._clock = Clock(age)
+        target = sender(keys=keys_of(OWNER, *keys), clock=Clock(age))
         target.call(invocation(payload, attempt=attempt, callback_token=token), {"url": receiver.url})
     (request,) = receiver.requests
     own = {name: value for name, value in request.headers.items() if name not in ("host", "connection")}
@@ -202,13 +196,13 @@ def test_a_forged_call_is_refused(post: Post, forge: Callable[[Any, bytes], Any]
 
 
 def test_a_call_by_another_key_or_a_recorded_one_is_refused(post: Post) -> None:
-    assert post(*make_call(secret=make_secrets(OLD)))[0] == 401
+    assert post(*make_call(keys=(OLD,)))[0] == 401
     assert post(*make_call(age=400))[0] == 401
 
 
 @pytest.mark.parametrize(("current", "previous"), [(NEW, OLD), (OLD, NEW)], ids=["new key", "old key"])
 def test_while_the_key_is_changed_receivers_with_either_accept(post: Post, current: str, previous: str) -> None:
-    headers, body = make_call(secret=make_secrets(current, previous))
+    headers, body = make_call(keys=(current, previous))
     assert len(headers["webhook-signature"].split(" ")) == 2
     assert post(headers, body)[0] == 200
 

@@ -24,7 +24,7 @@ from functions.domain.target_url import parse_url
 from tests.factories import make_rules
 from tests.receiver import Exchange, receiving
 from tests.support.odd_server import drip, odd_server, read_request, read_to_the_end, self_signed, server_tls, wait
-from tests.support.sending import JOB, KEY, PAYLOAD, Addresses, Secrets, call, code, invocation, message, sender
+from tests.support.sending import JOB, KEY, OWNER, PAYLOAD, Addresses, Secrets, call, code, invocation, message, sender
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,6 +45,7 @@ def test_a_target_receives_the_payload_signed_and_the_ids() -> None:
         "host": f"127.0.0.1:{receiver.port}",
         "content-type": "application/json",
         "accept-encoding": "identity",
+        "gnomon-owner": OWNER,
         "gnomon-job-id": JOB,
         "gnomon-run-id": f"{JOB}-1800000000",
         "gnomon-attempt": "2",

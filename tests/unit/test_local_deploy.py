@@ -11,7 +11,6 @@ from botocore.stub import Stubber
 from gnomon.local import aws
 from gnomon.local.deploy import fingerprint, free_origins, have_assets_bucket
 from gnomon.local.places import at
-from gnomon.local.stack import signing_secret
 from gnomon.local.users import access_tokens
 
 
@@ -88,11 +87,6 @@ def test_tools_see_the_emulator_and_no_account_of_the_user(monkeypatch: pytest.M
     assert told["AWS_ACCESS_KEY_ID"] == "test"
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN", "CDK_DEFAULT_ACCOUNT"} & told.keys()
     assert "127.0.0.1" in told["NO_PROXY"].split(",")
-
-
-@pytest.mark.parametrize("stored", ['{"current": "abcd"}', '{"current": "whsec_abcd", "previous": "x"}', "abcd"])
-def test_the_webhook_secret_is_shown_as_receivers_want_it(stored: str) -> None:
-    assert signing_secret(stored) == "whsec_abcd"
 
 
 class UserIsThereError(Exception):

@@ -35,6 +35,7 @@ def invocation(timeout_seconds: int = 10, callback_token: str | None = None) -> 
     return Invocation(
         owner="team-a",
         job_id=JOB,
+        owner="team-a",
         slot_id="1800000000",
         run_id=f"{JOB}-1800000000",
         execution_id=f"{JOB}-1800000000-0002",

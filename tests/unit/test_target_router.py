@@ -22,6 +22,7 @@ TARGETS = {
 INVOCATION = Invocation(
     owner="team-a",
     job_id="job",
+    owner="team-a",
     slot_id="1800000000",
     run_id="job-1800000000",
     execution_id="job-1800000000-0001",

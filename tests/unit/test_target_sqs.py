@@ -18,6 +18,7 @@ def invocation(attempt: int = 1, payload: str = '{"r":1.0,"t":"\uffff"}') -> Inv
     return Invocation(
         owner="team-a",
         job_id=JOB,
+        owner="team-a",
         slot_id="1800000000",
         run_id=f"{JOB}-1800000000",
         execution_id=f"{JOB}-1800000000-{attempt:04d}",

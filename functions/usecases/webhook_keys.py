@@ -1,0 +1,50 @@
+"""An owner's webhook key: read it, rotate it (docs/webhooks.md)."""
+
+from __future__ import annotations
+
+from functions.domain.caller import Caller
+from functions.domain.errors import ConflictError, NotFoundError
+from functions.domain.webhook_key import StoredKeys, WebhookKeys
+from functions.usecases.services import Services
+
+MINE = "me"
+"""Stands for the caller's own owner, and is the name of none."""
+
+
+def read_key(services: Services, caller: Caller, owner: str) -> tuple[str, WebhookKeys]:
+    """The owner and its keys, made where there are none. For callers who may change what it owns: with the secret they
+    could sign calls as this owner's jobs.
+
+    Raises NotFoundError and ForbiddenError.
+    """
+    name = _named(services, caller, owner)
+    return name, _stored(services, name).keys
+
+
+def rotate_key(services: Services, caller: Caller, owner: str, *, keep_seconds: int) -> tuple[str, WebhookKeys]:
+    """Give the owner a new secret. Those before sign for so long beside it. Raises as `read_key`, and ConflictError
+    where another call rotates it now, or it was rotated too often."""
+    name = _named(services, caller, owner)
+    stored = _stored(services, name)
+    wanted = stored.keys.rotated(services.new_webhook_secret(), keep_seconds=keep_seconds, now=services.clock.now())
+    if services.webhook_keys.replace(name, stored, wanted).keys != wanted:
+        raise ConflictError("Another call rotated the key at the same time. Read it to get the new one.")
+    return name, wanted
+
+
+def _named(services: Services, caller: Caller, owner: str) -> str:
+    if owner in (MINE, caller.owner):
+        caller.must_change(caller.owner)
+        return caller.owner
+    caller.must_change(owner)
+    if owner not in services.owners.all():
+        raise NotFoundError("There is no such owner of jobs.")
+    return owner
+
+
+def _stored(services: Services, owner: str) -> StoredKeys:
+    stored = services.webhook_keys.get(owner)
+    if stored is not None:
+        return stored
+    new = WebhookKeys(secret=services.new_webhook_secret(), created_at=int(services.clock.now()))
+    return services.webhook_keys.create(owner, new)
