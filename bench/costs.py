@@ -188,7 +188,7 @@ def standing(tick: Usage) -> list[Standing]:
             month=prices.SQS_REQUEST.of(polls),
         ),
         Standing(what="customer key", counted="1", month=prices.KMS_KEY.of(1)),
-        Standing(what="webhook secret", counted="1", month=prices.SECRET.of(1)),
+        Standing(what="webhook key of an owner", counted="1", month=prices.SECRET.of(1)),
         Standing(what="custom metrics", counted=str(METRICS), month=prices.METRIC.of(METRICS)),
         Standing(what="alarms", counted=str(ALARMS), month=prices.ALARM.of(ALARMS)),
         Standing(

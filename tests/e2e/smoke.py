@@ -174,6 +174,33 @@ class Smoke:
     def runs_http(self) -> None:
         self.ran(target=self.endpoint.target())
 
+    def signs_for_a_new_owner(self, **changes: Any) -> None:
+        self._forget_webhook_key()
+        self.ran(target=self.endpoint.target(), **changes)
+
+    def _forget_webhook_key(self) -> None:
+        """As if the administrator's jobs had never called. Functions remember a key for a minute."""
+        owner = self.get(self.create())["owner"]
+        names = [
+            one["Name"]
+            for page in self.aws.secrets.get_paginator("list_secrets").paginate()
+            for one in page["SecretList"]
+            if one["Name"].endswith(f"/webhook/{owner}")
+        ]
+        for name in names:
+            self.aws.secrets.delete_secret(SecretId=name, ForceDeleteWithoutRecovery=True)
+
+    def reads_a_webhook_key(self) -> None:
+        assert self.get("/v1/webhook-keys/me")["secret"].startswith("whsec_")
+
+    def makes_a_webhook_key(self) -> None:
+        self._forget_webhook_key()
+        self.reads_a_webhook_key()
+
+    def rotates_a_webhook_key(self) -> None:
+        answer = self.api.post("/v1/webhook-keys/me/rotate", {"keepPreviousSeconds": 0}, role="admin")
+        assert answer.status_code == 200, f"rotate: {answer.status_code}"
+
     def runs_http_with_a_secret(self, **changes: Any) -> None:
         name = own_name(self.stack, "admin")
         self.aws.secrets.create_secret(Name=name, SecretString="s3cr3t-value")
@@ -216,6 +243,9 @@ class Smoke:
 
     def runs_http_in_the_machine(self) -> None:
         self.ran(orchestrated=True, target=self.endpoint.target())
+
+    def signs_for_a_new_owner_in_the_machine(self) -> None:
+        self.signs_for_a_new_owner(orchestrated=True)
 
     def runs_http_with_a_secret_in_the_machine(self) -> None:
         self.runs_http_with_a_secret(orchestrated=True)
@@ -477,6 +507,9 @@ CHECKS: dict[str, dict[str, Check]] = {
         "ArmSchedules": Smoke.arms_a_schedule,
         "DisarmSchedules": Smoke.disarms_a_schedule,
         "StopAttempts": Smoke.stops_the_machine,
+        "ReadWebhookKeys": Smoke.reads_a_webhook_key,
+        "CreateWebhookKeys": Smoke.makes_a_webhook_key,
+        "RotateWebhookKeys": Smoke.rotates_a_webhook_key,
     },
     "executor": LIMIT_CHECKS["executor"]
     | GRAPH_CHECKS["executor"]
@@ -491,7 +524,8 @@ CHECKS: dict[str, dict[str, Check]] = {
         "CallHandlers": Smoke.runs_a_handler,
         "CallFunctions": Smoke.runs_a_function,
         "SendToQueues": Smoke.sends_to_a_queue,
-        "ReadWebhookSecret": Smoke.runs_http,
+        "ReadWebhookKeys": Smoke.runs_http,
+        "CreateWebhookKeys": Smoke.signs_for_a_new_owner,
         "ReadSecrets": Smoke.runs_http_with_a_secret,
         "StartAttempts": Smoke.runs_in_the_machine,
     },
@@ -506,7 +540,8 @@ CHECKS: dict[str, dict[str, Check]] = {
         "CallHandlers": Smoke.runs_in_the_machine,
         "CallFunctions": Smoke.runs_a_function_in_the_machine,
         "SendToQueues": Smoke.sends_to_a_queue_in_the_machine,
-        "ReadWebhookSecret": Smoke.runs_http_in_the_machine,
+        "ReadWebhookKeys": Smoke.runs_http_in_the_machine,
+        "CreateWebhookKeys": Smoke.signs_for_a_new_owner_in_the_machine,
         "ReadSecrets": Smoke.runs_http_with_a_secret_in_the_machine,
     },
     "sweep": LIMIT_CHECKS["sweep"]
@@ -540,7 +575,7 @@ OF_CUSTOMER_KEYS = frozenset({"UseKeysOfSecrets", "UseKeysOfQueues"})
 """The local stage lists no keys, so it has no such statements."""
 NOT_ENFORCED = OF_CUSTOMER_KEYS | {
     "UseTablesKey",
-    "UseSecretKey",
+    "UseSecretsKey",
     "PassHintRole",
     "ConsumeHints",
     "ReadStream",

@@ -23,7 +23,7 @@ ALLOWED_QUEUES = "arn:<Partition>:sqs:<Region>:<AccountId>:gnomon-<Stage>-*"
 ALLOWED_FUNCTIONS = "arn:<Partition>:lambda:<Region>:<AccountId>:function:gnomon-<Stage>-*"
 ALLOWED_SECRETS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon-<Stage>-*"
 
-WEBHOOK_KEYS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon/local/webhook/*"
+WEBHOOK_KEYS = "arn:<Partition>:secretsmanager:<Region>:<AccountId>:secret:gnomon/<Stage>/webhook/*"
 
 TABLE_KEY = {
     f"kms:{action}": {KEY}
@@ -284,7 +284,7 @@ def test_the_key_is_used_through_its_services_only(template: Template) -> None:
                 through.setdefault(name, set()).add(condition["kms:ViaService"].split(".")[0])
 
     assert through == {
-        "Api": {"dynamodb"},
+        "Api": {"dynamodb", "secretsmanager"},
         "Poll": {"dynamodb"},
         "Executor": {"dynamodb", "secretsmanager"},
         "Steps": {"dynamodb", "secretsmanager"},

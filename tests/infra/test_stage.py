@@ -89,6 +89,5 @@ def test_the_stack_is_protected_in_production_only() -> None:
 
 def test_outputs_are_the_contract(template: Template) -> None:
     assert set(template.outputs) == set(DESCRIPTIONS)
-    assert template.readable(template.outputs["WebhookSecretArn"]["Value"]) == "Storage/WebhookSecret.Id"
     assert template.readable(template.outputs["HintsDlqUrl"]["Value"]) == "Queues/HintsDlq"
     assert template.readable(template.outputs["UserPoolId"]["Value"]) == "Identity/Pool"

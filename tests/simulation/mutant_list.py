@@ -11,6 +11,7 @@ from tests.simulation.mutants_access import ACCESS_MUTANTS
 from tests.simulation.mutants_gates import GATE_MUTANTS
 from tests.simulation.mutants_graph import GRAPH_MUTANTS
 from tests.simulation.mutants_inputs import INPUT_MUTANTS
+from tests.simulation.mutants_keys import KEY_MUTANTS
 from tests.simulation.mutants_outages import OUTAGE_MUTANTS
 from tests.simulation.mutants_permits import PERMIT_MUTANTS
 from tests.simulation.mutants_races import RACE_MUTANTS
@@ -1124,7 +1125,7 @@ MUTANTS: list[Mutant] = [
     ),
 ]
 MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS + RACE_MUTANTS + PERMIT_MUTANTS + INPUT_MUTANTS
-MUTANTS += OUTAGE_MUTANTS + ACCESS_MUTANTS
+MUTANTS += OUTAGE_MUTANTS + ACCESS_MUTANTS + KEY_MUTANTS
 
 EXCLUDED = {
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",

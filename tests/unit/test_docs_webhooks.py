@@ -23,6 +23,7 @@ from typing import Any
 
 import httpx
 import pytest
+from standardwebhooks import WebhookVerificationError
 
 from functions.domain.execution import ExecutionStatus
 from functions.domain.outcome import TargetAnswer
@@ -258,6 +259,18 @@ def test_an_outcome_is_reported_by_what_the_call_said(
     assert request.path == f"/v1/executions/{headers['webhook-id']}-0002/complete"
     assert json.loads(request.body) == {"token": "t0ken", "result": {"rows": 3}}
     assert request.headers["authorization"] == "Bearer access"
+
+
+def test_a_receiver_of_several_owners_takes_the_key_by_the_header_and_believes_the_key() -> None:
+    code: dict[str, Any] = {}
+    exec(read_example("The key", "python"), code)
+    secrets = {"team-a": NEW, "team-b": OLD}
+    headers, body = make_call()
+    headers = {name.lower(): value for name, value in headers.items()}
+    assert code["verify"](secrets, headers, body) == ("team-a", json.loads(body))
+    for wrong in ({"gnomon-owner": "team-b"}, {"gnomon-owner": "team-c"}, {"gnomon-owner": ""}):
+        with pytest.raises(WebhookVerificationError):
+            code["verify"](secrets, headers | wrong, body)
 
 
 def test_the_headers_are_those_that_arrive() -> None:
