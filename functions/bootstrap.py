@@ -36,6 +36,7 @@ from functions.usecases.services import Attempts, Engine, Executor
 if TYPE_CHECKING:
     from functions.api.serving import Handler
     from functions.domain.execution import Execution
+    from functions.key_ports import WebhookKeyStore
     from functions.ports import (
         Circuits,
         Clock,
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
         TakenMessages,
         Targets,
         Timetable,
-        WebhookKeyStore,
     )
     from functions.settings import (
         ApiSettings,

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from functions.domain.progress import Progress
     from functions.domain.run import LastRun
     from functions.domain.step import Step
-    from functions.domain.webhook_key import StoredKeys, WebhookKeys
     from functions.domain.worker import Worker
 
 T = TypeVar("T")
@@ -343,21 +342,6 @@ class JobTypes(Protocol):
         For None the stage's defaults, at no cost. Read from a memory of a few seconds, and never raises for a store
         that does not answer: what was known last, else the stage's defaults serve.
         """
-        ...
-
-
-class WebhookKeyStore(Protocol):
-    """The keys by which the calls of each owner's jobs are signed. Raises UnavailableError for what cannot be read."""
-
-    def get(self, owner: str) -> StoredKeys | None: ...
-
-    def create(self, owner: str, keys: WebhookKeys) -> StoredKeys:
-        """Store the keys unless the owner has some; returns those that are stored."""
-        ...
-
-    def replace(self, owner: str, read: StoredKeys, keys: WebhookKeys) -> StoredKeys:
-        """Store `keys` in the place of `read`, in one step and unless another call has replaced that; returns what is
-        stored then."""
         ...
 
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
     from mypy_boto3_sqs import SQSClient
 
-    from functions.ports import Clock, WebhookKeyStore
+    from functions.key_ports import WebhookKeyStore
+    from functions.ports import Clock
     from functions.settings import StepsSettings
 
 

@@ -257,5 +257,5 @@ class GnomonStack(Stack):
 
 
 def _webhook_prefix(stage: Stage) -> str:
-    """What names of owners' webhook keys begin with. No job may name a secret that begins with `gnomon/`."""
+    """What names of owners' webhook keys begin with. What jobs may name begins with `gnomon-`."""
     return f"gnomon/{stage.name}/webhook/"

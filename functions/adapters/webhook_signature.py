@@ -20,7 +20,8 @@ from functions.domain.ids import new_webhook_secret
 from functions.domain.webhook_key import REMEMBERED_SECONDS, WebhookKeys, owner_header, signing_bytes
 
 if TYPE_CHECKING:
-    from functions.ports import Clock, WebhookKeyStore
+    from functions.key_ports import WebhookKeyStore
+    from functions.ports import Clock
 
 REMEMBERED_OWNERS = 1_000
 

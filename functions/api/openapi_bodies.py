@@ -19,6 +19,7 @@ from functions.api.schemas import (
     JobBody,
     NoFields,
     RetryBody,
+    RotationBody,
     TypeConfigBody,
 )
 from functions.api.schemas_poll import PollBody
@@ -30,6 +31,7 @@ _BODIES = (
     BulkBody,
     RetryBody,
     DecisionBody,
+    RotationBody,
     NoFields,
     TypeConfigBody,
     WorkerBody,

@@ -10,6 +10,7 @@ from functions.domain import ids
 from functions.domain.execution import Execution
 from functions.domain.retry import Uniform
 from functions.graph_ports import Dependents, Graphs, WorkflowStore
+from functions.key_ports import WebhookKeyStore
 from functions.ports import (
     Circuits,
     Clock,
@@ -24,7 +25,6 @@ from functions.ports import (
     Slots,
     Targets,
     Timetable,
-    WebhookKeyStore,
     Workers,
 )
 

@@ -46,7 +46,6 @@ def call_handler(
     invoke: Callable[[Exchange], None], name: str, payload: str, timeout_seconds: int = 10
 ) -> TargetAnswer:
     invocation = Invocation(
-        owner="team-a",
         job_id=JOB,
         owner="team-a",
         slot_id="1800000000",

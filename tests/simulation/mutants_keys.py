@@ -50,8 +50,8 @@ KEY_MUTANTS: list[Mutant] = [
         "of two rotations at once the later takes the place of the first",
         (
             "adapters/webhook_keys.py",
-            "client.put_secret_value(SecretId=name, ClientRequestToken=version, SecretString=text, VersionStages=[NEXT])",
-            "client.put_secret_value(SecretId=name, ClientRequestToken=version, SecretString=text)",
+            "SecretString=text, VersionStages=[NEXT])",
+            "SecretString=text)",
         ),
         by=STORE,
     ),

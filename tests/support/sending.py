@@ -13,8 +13,8 @@ from functions.adapters.webhook_signature import WebhookSignature
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.target_url import parse_url
 from functions.domain.webhook_key import PreviousKey, WebhookKeys
-from tests.fakes import InMemoryWebhookKeys
 from tests.factories import make_rules
+from tests.fakes import InMemoryWebhookKeys
 
 JOB = "3f1c2a4e-0b5d-4c7e-9a8f-1234567890ab"
 OWNER = "team-a"

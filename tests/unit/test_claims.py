@@ -158,7 +158,6 @@ def test_a_lease_that_is_over_stays_over() -> None:
 
 def test_a_token_is_in_no_line_that_shows_its_bearer() -> None:
     invocation = Invocation(
-        owner="team-a",
         job_id=JOB_ID,
         owner="team-a",
         slot_id=SLOT,

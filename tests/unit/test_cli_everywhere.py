@@ -40,6 +40,8 @@ ARGUMENTS: dict[str, list[str]] = {
     "types set": ["billing", "--max-retries", "1"],
     "types delete": ["billing"],
     "circuits reset": ["http:x:443"],
+    "webhooks secret": [],
+    "webhooks rotate": [],
     "preview": ["@daily"],
     "worker": ["json:dumps", "--queue", "q"],
     **{f"{group} list": [] for group in ("jobs", "workflow", "types", "circuits")},

@@ -33,7 +33,6 @@ class SystemClock:
 
 def invocation(timeout_seconds: int = 10, callback_token: str | None = None) -> Invocation:
     return Invocation(
-        owner="team-a",
         job_id=JOB,
         owner="team-a",
         slot_id="1800000000",

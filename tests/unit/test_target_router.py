@@ -20,7 +20,6 @@ TARGETS = {
     "sqs": {"type": "sqs", "queueUrl": "https://sqs.eu-central-1.amazonaws.com/123456789012/gnomon-test-team-a--work"},
 }
 INVOCATION = Invocation(
-    owner="team-a",
     job_id="job",
     owner="team-a",
     slot_id="1800000000",

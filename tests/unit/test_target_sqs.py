@@ -16,7 +16,6 @@ JOB = "3f1c2a4e-0b5d-4c7e-9a8f-1234567890ab"
 
 def invocation(attempt: int = 1, payload: str = '{"r":1.0,"t":"\uffff"}') -> Invocation:
     return Invocation(
-        owner="team-a",
         job_id=JOB,
         owner="team-a",
         slot_id="1800000000",
