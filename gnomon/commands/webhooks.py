@@ -8,6 +8,7 @@ from rich.text import Text
 from gnomon import job_body
 from gnomon.commands.session import Session, command
 from gnomon.display import webhook_key_details
+from gnomon.safe_text import printable
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,7 +24,7 @@ Owner = Annotated[str, typer.Option(help="Another owner, for admins.", show_defa
 def secret(session: Session, owner: Owner = "me") -> None:
     """Print the secret, for your receivers. It is made where there is none yet."""
     key = session.client.get_webhook_key(owner)
-    session.show(key, Text(key["secret"], no_wrap=True))
+    session.show(key, Text(printable(key["secret"]), no_wrap=True))
 
 
 @app.command(epilog="Examples: `gnomon webhooks rotate`, and after a leak `gnomon webhooks rotate --keep-previous 0`")

@@ -178,7 +178,7 @@ def test_two_stages_of_an_account_share_no_resource() -> None:
         for stage, arns in named.items()
     }
 
-    assert {len(arns) for arns in named.values()} == {3}
+    assert {len(arns) for arns in named.values()} == {4}
     for one in named["dev"]:
         for other in named["prod"]:
             assert not fnmatchcase(one.removesuffix("*") + "x", other)
