@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -34,6 +35,10 @@ class Gateway:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         method, path = request.method, request.url.path
+        try:
+            body, encoded = request.content.decode() or None, False
+        except UnicodeDecodeError:
+            body, encoded = base64.b64encode(request.content).decode(), True
         answer = self.app(
             {
                 "version": "2.0",
@@ -41,8 +46,8 @@ class Gateway:
                 "rawPath": path,
                 "rawQueryString": request.url.query.decode(),
                 "headers": dict(request.headers),
-                "body": request.content.decode() or None,
-                "isBase64Encoded": False,
+                "body": body,
+                "isBase64Encoded": encoded,
                 "requestContext": {
                     "authorizer": {"jwt": {"claims": dict(self.claims), "scopes": None}},
                     "http": {"method": method, "path": path},

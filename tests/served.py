@@ -56,11 +56,12 @@ def _handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
                     self.send_header(name, value)
             self.send_header("Content-Length", str(len(response.content)))
             self.end_headers()
-            self.wfile.write(response.content)
+            if self.command != "HEAD":
+                self.wfile.write(response.content)
 
         def log_message(self, *_: object) -> None:
             pass
 
-    for method in ("GET", "PUT", "PATCH", "DELETE"):
+    for method in ("GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY"):
         setattr(Handler, f"do_{method}", Handler.do_POST)
     return Handler

@@ -80,11 +80,15 @@ def slow(count: int) -> Any:
     return pytest.param(count, marks=[pytest.mark.slow, pytest.mark.timeout(600)])
 
 
+def nightly(count: int) -> Any:
+    return pytest.param(count, marks=[pytest.mark.nightly, pytest.mark.timeout(1_800)])
+
+
 each_kind = pytest.mark.parametrize("kind", Outage, ids=lambda kind: kind.name.lower())
 
 
 @each_kind
-@pytest.mark.parametrize("count", [1, 3, 20, 90, slow(1_500), slow(5_000)])
+@pytest.mark.parametrize("count", [1, 3, 20, 90, slow(1_500), nightly(5_000)])
 def test_recurring_jobs_go_on_by_their_misfire_policy(kind: Outage, count: int) -> None:
     driver = OutageDriver(world=World(clock=FakeClock(NOW)))
     jobs = [
