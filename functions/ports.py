@@ -386,7 +386,8 @@ class ProgressBoard(Protocol):
     """How far running executions are, as they say themselves. Nothing decides by it."""
 
     def report(self, execution_id: str, progress: Progress, *, now: float) -> bool:
-        """Keep it in place of the one before; False where that is less than a second old: then nothing is written."""
+        """Keep it in place of the one before, its percent to three decimals; False where that one is less than a second
+        old: then nothing is written."""
         ...
 
     def read(self, execution_id: str) -> Progress | None:

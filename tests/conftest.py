@@ -21,6 +21,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 
 from functions import telemetry
 from functions.domain.definition import Priority
+from tests import dynamodb_rules
 from tests.seeded import ids_of
 from tests.tables import create_tables
 
@@ -127,15 +128,27 @@ class Aws:
 
 
 @pytest.fixture
-def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DynamoDB checks a condition and writes in one step; moto does only while nobody else is in it."""
+def _as_dynamodb_does(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """DynamoDB checks a condition and writes in one step; moto does only while nobody else is in it. And it refuses
+    requests that moto takes: they fail the test, whatever became of them."""
     lock, original = threading.RLock(), BotocoreStubber.process_request
+    refused: list[str] = []
 
     def process_request(self: BotocoreStubber, request: Any) -> Any:
+        service, _, operation = _header(request, "X-Amz-Target").partition(".")
+        if service == "DynamoDB_20120810":
+            refused.extend(dynamodb_rules.problems(operation, json.loads(request.body)))
         with lock:
             return original(self, request)
 
     monkeypatch.setattr(BotocoreStubber, "process_request", process_request)
+    yield
+    assert not refused, refused
+
+
+def _header(request: Any, name: str) -> str:
+    value = request.headers.get(name, "")
+    return value.decode() if isinstance(value, bytes) else value
 
 
 @functools.cache
@@ -145,7 +158,7 @@ def _session() -> boto3.Session:
 
 
 @pytest.fixture
-def aws(_one_at_a_time: None) -> Iterator[Aws]:
+def aws(_as_dynamodb_does: None) -> Iterator[Aws]:
     """The tables and queues of the stack, on moto."""
     with mock_aws():
         session = _session()

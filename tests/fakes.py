@@ -963,7 +963,8 @@ class InMemoryProgress:
                 stored = self.rows.get(execution_id)
                 if stored is not None and stored[1] > at - int(MIN_INTERVAL * 1000):
                     return False
-                self.rows[execution_id] = (progress, at)
+                kept = Progress(percent=round(progress.percent, 3), message=progress.message)
+                self.rows[execution_id] = (kept, at)
                 return True
 
         return self.faults.run("progress.report", apply)
