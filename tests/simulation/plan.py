@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -190,10 +190,15 @@ def _spread_out(seed: int, choose: random.Random) -> Plan:
     return Plan(seed, base, base + length, nature, [], made)
 
 
+RETRIED = ("retry", "retry", "cancel execution")
+"""What callers do about an attempt of a job."""
+
+
 def _bursts(seed: int, choose: random.Random) -> Plan:
     """A job that is due every few seconds, and many callers who change it at once: all alike, or each otherwise.
 
-    Nothing else goes wrong in most of these stories, so nothing else explains a start that is late.
+    In half of these stories little else goes wrong, so nothing else explains a start that is late. In the others
+    attempts fail, messages are lost, no consumer runs for a while, and callers retry and cancel attempts, too.
     """
     base, length = BASES["winter"], 180
     document = make_document(
@@ -208,18 +213,29 @@ def _bursts(seed: int, choose: random.Random) -> Plan:
         document["spreadSeconds"] = 1
     made = [Action("a0 create", "create", 0, base + 1.0, None, document, True)]
     kinds = choose.choice([["same"], ["touch"], ["same", "touch"], ["touch", "same", "pause", "resume", "execute"]])
+    all_kinds = random.Random(f"{seed}/bursts of all kinds")
+    everything = all_kinds.random() < 0.5
     for burst in range(choose.choice([1, 2, 3])):
         begins, lasts = base + 5 + choose.random() * 100, choose.choice([0.2, 1.0, 3.0])
         for number in range(choose.choice([10, 48, 100])):
             kind, at = choose.choice(kinds), begins + choose.random() * lasts
-            made.append(Action(f"b{burst}.{number} {kind}", kind, 0, at))
+            if everything:
+                kind = all_kinds.choice(["touch", "same", "change", "pause", "resume", "execute", *RETRIED])
+            changed = {**document, "overlapPolicy": all_kinds.choice(["skip", "allow", "queue"])}
+            to = changed if kind == "change" else None
+            made.append(Action(f"b{burst}.{number} {kind}", kind, 0, at, None, to, None, all_kinds.choice([0, 0, 5])))
     made.append(Action("z resume", "resume", 0, float(base + length)))
     if choose.random() < 0.3:
         kind, at = choose.choice(["cancel", "delete"]), base + 10 + choose.random() * 100
         made.append(Action(f"z {kind}", kind, 0, at))
     faults = choose.choice([0, 0, 0, 0.002])
     nature = Nature(faults=faults, fails=choose.choice([0, 0.1]), hangs=0, skewed=choose.random() < 0.5)
-    return Plan(seed, base, base + length, nature, [], made)
+    weather = []
+    if everything:  # starts, retries and the sweep meet in the bursts
+        nature = replace(nature, fails=0.6, messages=all_kinds.choice([0, 0.1, 0.3]))
+        begins = base + all_kinds.random() * length
+        weather = [Weather("weather0 consumers", "consumers", begins, begins + 40)] * all_kinds.choice([0, 1])
+    return Plan(seed, base, base + length, nature, weather, made)
 
 
 def _listen(choose: random.Random, actions: list[Action], hot: bool) -> None:
