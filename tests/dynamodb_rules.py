@@ -125,7 +125,7 @@ def _value(name: str, value: dict[str, Any]) -> Iterator[str]:
         yield f"a set has members, each once: {name} is {content}"
     elif kind == "N":
         number = Decimal(content)
-        if not number.is_finite() or len(number.normalize().as_tuple().digits) > DIGITS:
+        if not number.is_finite() or len("".join(map(str, number.as_tuple().digits)).strip("0")) > DIGITS:
             yield f"a number has at most {DIGITS} digits: {name} is {content}"
     elif kind == "M":
         for inner, one in content.items():
