@@ -54,6 +54,10 @@ def settings_environment() -> dict[str, str]:
         "RUN_CAPACITY": json.dumps(dict.fromkeys(("high", "normal", "low"), 100)),
         "SCHEDULE_GROUP": "hints",
         "SCHEDULER_ROLE_ARN": "arn:aws:iam::123456789012:role/hints",
+        "OWNER_SHARES": json.dumps(
+            {name: {"processes": 50, "starts_per_minute": 100_000} for name in ("high", "normal", "low")}
+        ),
+        "WAITING_POLLS": "10",
         "JOBS_FUNCTION": "jobs",
         "STATE_MACHINE": "arn:aws:states:eu-central-1:123456789012:stateMachine:attempts",
         "WEBHOOK_KEYS": json.dumps({"prefix": "gnomon/test/webhook/", "kms_key": "alias/aws/secretsmanager"}),

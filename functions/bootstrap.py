@@ -222,6 +222,7 @@ def poll() -> Handler:
     polls = Polls(
         **_ports(settings, retention_days=settings.retention_days),
         workers=DynamoDbWorkers(_client("dynamodb"), settings.coordination_table),
+        waiting_polls=settings.waiting_polls,
     )
     return create_poll_app(
         polls, limits=_limits(settings), is_transient=is_transient, machine_teams=dict(settings.machine_teams)
@@ -258,13 +259,22 @@ def _machine(settings: ApiSettings | ExecutorSettings, clock: Clock) -> Machine:
 @_uncollected()
 def executor() -> Executor:
     from functions.adapters.dynamodb_graph import DynamoDbDependents
+    from functions.adapters.dynamodb_shares import DynamoDbShareRows
+    from functions.adapters.process_shares import ProcessShares
     from functions.domain.path import DIRECT_SECONDS
+    from functions.domain.shares import Share
     from functions.settings import ExecutorSettings
 
     settings = ExecutorSettings.from_environment()
     ports = _attempts(settings, longest_call=DIRECT_SECONDS)
+    high, normal, low = (Share(*share) for share in settings.owner_shares)
     return Executor(
         **ports,
+        shares=ProcessShares(
+            DynamoDbShareRows(_client("dynamodb"), settings.coordination_table),
+            {Priority.HIGH: high, Priority.NORMAL: normal, Priority.LOW: low},
+            clock=ports["clock"],
+        ),
         machine=_machine(settings, ports["clock"]),
         dependents=DynamoDbDependents(_client("dynamodb"), settings.coordination_table),
     )

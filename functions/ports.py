@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from functions.domain.outcome import Invocation, TargetAnswer
     from functions.domain.progress import Progress
     from functions.domain.run import LastRun
+    from functions.domain.shares import Refusal, Share
     from functions.domain.step import Step
     from functions.domain.worker import Worker
 
@@ -167,6 +168,8 @@ class ArmedHint(NamedTuple):
     hint: Hint
     due_at: int
     priority: Priority
+    owner: str
+    """Of the job: queues deliver the hints of one owner no later for the backlog of another."""
 
 
 class Timetable(Protocol):
@@ -309,6 +312,46 @@ class Slots(Protocol):
 
     def free(self, key: str, index: int, *, holder: str, mark: str | None = None) -> None:
         """Delete the slot if this holder has it, and by this mark where one is given; anything else is no error."""
+        ...
+
+
+class Entry(Protocol):
+    """The leave to run an attempt within its owner's share."""
+
+    def leave(self) -> None:
+        """The attempt does not run any more, or not in this process."""
+        ...
+
+
+class Shares(Protocol):
+    """What each owner uses of its share of the executor."""
+
+    def enter(self, owner: str, priority: Priority, *, lasts: float) -> Refusal | Entry:
+        """Count an attempt of the owner that runs in this process for `lasts` seconds at most, or until it leaves.
+
+        Refused where it would be more than the owner's share. One that cannot be asked refuses nothing.
+        """
+        ...
+
+
+class ShareRows(Protocol):
+    """Rows that all executor processes share: who is at work for an owner, and what it has started in this minute."""
+
+    def enter(
+        self, owner: str, priority: Priority, share: Share, process: str, *, starts: int, until: float, now: float
+    ) -> Refusal | None:
+        """Note that the process is at work until then and has made so many starts since it was last heard of.
+
+        Refused, and nothing is noted, where as many others are at work, or the minute's starts are used up.
+        """
+        ...
+
+    def stay(self, owner: str, priority: Priority, process: str, *, until: float, now: float) -> None:
+        """Note that the process is at work for the owner until then, whatever the limit."""
+        ...
+
+    def leave(self, owner: str, priority: Priority, process: str, *, now: float) -> None:
+        """Note that the process is at work for the owner no more."""
         ...
 
 

@@ -55,6 +55,19 @@ class WebhookKeyPlace(NamedTuple):
     """ARN of the key that they are encrypted with."""
 
 
+class OwnerShare(NamedTuple):
+    """What one owner may have of the executor, in one priority (docs/limits.md)."""
+
+    processes: int
+    starts_per_minute: int
+
+
+class OwnerShares(NamedTuple):
+    high: OwnerShare
+    normal: OwnerShare
+    low: OwnerShare
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerLimits:
     """What one caller may do (docs/http-api.md)."""
@@ -163,6 +176,8 @@ class PollSettings(_Settings):
     retry_defaults: RetryDefaults
     circuit_rules: CircuitRules
     caller_limits: CallerLimits
+    waiting_polls: int
+    """Polls of one owner that may wait at the same time; beyond it `waitSeconds` counts as 0."""
     machine_teams: tuple[tuple[str, str], ...]
     """Client ids of machines, each with the team it acts for."""
 
@@ -186,6 +201,7 @@ class StepsSettings(_Settings):
 class ExecutorSettings(StepsSettings):
     state_machine: str
     """ARN of the state machine that runs long attempts."""
+    owner_shares: OwnerShares
 
 
 class SweepSettings(_Settings):

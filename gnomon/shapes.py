@@ -16,6 +16,7 @@ WaitKind = Literal[
     "circuit",
     "state_machine",
     "start_rate",
+    "owner_limit",
     "approval",
     "previous_run",
     "dependencies",

@@ -135,6 +135,7 @@ GRANTS: Mapping[str, tuple[Grant, ...]] = {
         _SEND_HINTS,
         _ARM,
         _PASS_ROLE,
+        Grant("CountShare", ("dynamodb:UpdateItem",), ("table:coordination",)),
         Grant("StartAttempts", ("states:StartExecution",), ("machine",)),
         *_CALL_TARGETS,
     ),

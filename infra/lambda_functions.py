@@ -191,12 +191,12 @@ class Functions(Construct):
         super().__init__(scope, construct_id)
         self._stage = stage
         self._code = lambda_.Code.from_asset(str(code))
-        self.api = self._function("Api", _API)
+        self.api = self._function("Api", _API, concurrency=stage.api_concurrency)
         self.poll = self._function("Poll", _POLL, concurrency=stage.poll_concurrency)
         self.executor = self._function("Executor", _EXECUTOR)
         self.sweep = self._function("Sweep", _SWEEP, concurrency=stage.sweep_concurrency)
-        self.steps = self._function("Steps", _STEPS)
-        self.jobs = self._function("Jobs", _JOBS)
+        self.steps = self._function("Steps", _STEPS, concurrency=stage.steps_concurrency)
+        self.jobs = self._function("Jobs", _JOBS, concurrency=stage.jobs_concurrency)
         self.dead_letters = self._function("DeadLetters", _DEAD_LETTERS)
         self.lifecycle = self._function("Lifecycle", _LIFECYCLE)
 
@@ -291,6 +291,5 @@ class Functions(Construct):
         ).node.add_dependency(consumer.role)
 
     def _function(self, construct_id: str, spec: FunctionSpec, *, concurrency: int | None = None) -> GnomonFunction:
-        return GnomonFunction(
-            self, construct_id, stage=self._stage, code=self._code, spec=spec, concurrency=concurrency
-        )
+        reserved = concurrency if self._stage.reserves_concurrency else None
+        return GnomonFunction(self, construct_id, stage=self._stage, code=self._code, spec=spec, concurrency=reserved)

@@ -124,6 +124,8 @@ class GnomonStack(Stack):
             "run_capacity": {
                 name: RUN_BATCH * functions for name, functions in dataclasses.asdict(stage.run_concurrency).items()
             },
+            "owner_shares": {name: share._asdict() for name, share in stage.owner_limits.shares._asdict().items()},
+            "waiting_polls": stage.owner_limits.waiting_polls,
             "schedule_group": self.hints.group_name,
             "scheduler_role_arn": self.hints.role.role_arn,
             "state_machine": self.state_machine.machine.state_machine_arn,

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from functions.settings import CallerLimits, CircuitRules, RetryDefaults, TargetRules
+from functions.settings import CallerLimits, CircuitRules, OwnerShare, OwnerShares, RetryDefaults, TargetRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,20 @@ class RunConcurrency:
     high: int
     normal: int
     low: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerLimits:
+    """What one owner, a team or a caller without one, may use of what all share. Beyond it, its own jobs wait."""
+
+    shares: OwnerShares
+    """Of the executor, by priority. Fewer processes than `run_concurrency` has batches, so that some are left."""
+    waiting_polls: int
+    """Workers' polls that wait at the same time; fewer than `poll_concurrency`."""
+    recurring_jobs: int
+    """Jobs with a cron or interval schedule that are not over."""
+    shortest_interval_seconds: int = 1
+    """Of a job with an interval schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +109,19 @@ class Stage:
     circuit_rules: CircuitRules = field(default_factory=CircuitRules)
     """When circuits of targets open and close where a job's type says nothing, and which ones all owners share."""
     run_concurrency: RunConcurrency
+    owner_limits: OwnerLimits
     sweep_concurrency: int = 1
     poll_concurrency: int
     """How many polls are answered at the same time, those that wait included; reserved, so they take no others'."""
+    api_concurrency: int | None = None
+    """How many other requests are answered at the same time: reserved, so that no run takes it; None reserves none."""
+    jobs_concurrency: int | None = None
+    """How many calls of registered handlers run at the same time at most; None sets no bound."""
+    steps_concurrency: int | None = None
+    """How many calls of long attempts run at the same time at most; None sets no bound."""
+    reserves_concurrency: bool = True
+    """Whether these are reserved. A new AWS account has a quota of 10 executions at once, of which it lets none be
+    reserved: its stages say False until the quota is raised."""
     own_schedule_group: bool = True
     """Hints have an EventBridge Scheduler group of their own. Not on the emulator: whatever group a schedule is in, its
     permissions are looked up as if it was in the default one."""
@@ -175,6 +199,15 @@ LOCAL = Stage(
     ),
     target_rules=TargetRules(unguarded_origins=("http://127.0.0.1:*",)),
     run_concurrency=RunConcurrency(high=10, normal=10, low=5),
+    owner_limits=OwnerLimits(
+        shares=OwnerShares(
+            high=OwnerShare(processes=5, starts_per_minute=100_000),
+            normal=OwnerShare(processes=5, starts_per_minute=100_000),
+            low=OwnerShare(processes=2, starts_per_minute=100_000),
+        ),
+        waiting_polls=10,
+        recurring_jobs=10_000,
+    ),
     poll_concurrency=20,
     own_schedule_group=False,
     platform=THIS_MACHINE,
@@ -194,7 +227,18 @@ DEV = Stage(
     gateway_burst=50,
     caller_limits=_PERSON,
     run_concurrency=RunConcurrency(high=20, normal=20, low=5),
+    owner_limits=OwnerLimits(
+        shares=OwnerShares(
+            high=OwnerShare(processes=8, starts_per_minute=300),
+            normal=OwnerShare(processes=8, starts_per_minute=1_000),
+            low=OwnerShare(processes=2, starts_per_minute=1_000),
+        ),
+        waiting_polls=4,
+        recurring_jobs=100,
+        shortest_interval_seconds=1,
+    ),
     poll_concurrency=10,
+    reserves_concurrency=False,
     platform=LAMBDA_ARM64,
 )
 
@@ -212,7 +256,20 @@ PROD = Stage(
     gateway_burst=500,
     caller_limits=_PERSON,
     run_concurrency=RunConcurrency(high=200, normal=200, low=50),
+    owner_limits=OwnerLimits(
+        shares=OwnerShares(
+            high=OwnerShare(processes=50, starts_per_minute=600),
+            normal=OwnerShare(processes=50, starts_per_minute=3_000),
+            low=OwnerShare(processes=12, starts_per_minute=3_000),
+        ),
+        waiting_polls=40,
+        recurring_jobs=1_000,
+        shortest_interval_seconds=10,
+    ),
     poll_concurrency=100,
+    api_concurrency=100,
+    jobs_concurrency=250,
+    steps_concurrency=50,
     platform=LAMBDA_ARM64,
 )
 

@@ -85,6 +85,7 @@ class Driver:
             uniform=middle,
             is_transient=lambda error: isinstance(error, TroubleError),
             machine=machine,
+            shares=self.world.shares,
             circuits=circuits,
             dependents=dependents,
         )

@@ -45,6 +45,7 @@ from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
 from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page
 from tests.faults import Faults
 from tests.graph_fakes import InMemoryDependents, InMemoryGraphs, InMemoryWorkflows
+from tests.share_fakes import FakeShares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -468,7 +469,7 @@ class FakeTimetable:
 
     def arm_all(self, hints: Sequence[ArmedHint]) -> int:
         failed = 0
-        for hint, due_at, priority in hints:
+        for hint, due_at, priority, _ in hints:
             try:
                 self.arm(hint, due_at=due_at, priority=priority)
             except HintNotSentError:
@@ -1029,6 +1030,7 @@ class World:
         self.circuits = InMemoryCircuits(faults=self.faults)
         self.slots = InMemorySlots(faults=self.faults)
         self.webhook_keys = InMemoryWebhookKeys(faults=self.faults)
+        self.shares = FakeShares(self.clock)
         self.retry_configs = InMemoryRetryConfigs(faults=self.faults)
         self.types = FakeJobTypes(self.retry_configs)
         self.dead_letters = FakeDeadLetters(faults=self.faults)

@@ -43,6 +43,7 @@ KINDS: Mapping[str, Kept] = {
     "worker": Kept(DAY, since="sa"),
     "progress": Kept(2 * DAY),
     "slot": Kept(2 * DAY, since="un"),
+    "share": Kept(DAY),
     "dependents": Kept(None),
     "graph": Kept(None),
     "workflow": Kept(None),

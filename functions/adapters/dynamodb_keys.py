@@ -17,6 +17,7 @@ Keys of the indexes of Jobs: attention `as at`, owner `ow oc`, waiting `wp ws`.
 | `circuit#<owner>`                            | `<target>~<type>`  | a circuit; no owner: one that all share    |
 | `worker`, `progress`                         | worker, execution  | a worker; how far an execution is          |
 | `slot#<concurrency key>`                     | `<index>`          | a slot that is taken                       |
+| `share#<owner>`                              | priority           | what an owner uses of its share            |
 | `dependents#<job>`                           | job                | an edge to a job that depends on this one  |
 | `graph`                                      | owner              | version of the owner's graph               |
 | `workflow`                                   | workflow           | jobs that were created together            |
@@ -270,6 +271,10 @@ def slot_kind(key: str) -> str:
 def slot_row(key: str, index: int) -> dict[str, Any]:
     """Sorted by number, as text."""
     return {"kind": text(slot_kind(key)), "name": text(f"{index:04d}")}
+
+
+def share_row(owner: str, priority: str) -> dict[str, Any]:
+    return {"kind": text(f"share#{owner}"), "name": text(priority)}
 
 
 def name_of(item: Item) -> str:

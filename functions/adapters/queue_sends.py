@@ -15,15 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
 
 BATCH_MESSAGES = 10
 """Messages in one SendMessageBatch (SQS quotas)."""
+
+
+def batch_entry(index: int, body: str, *, delay: int, group: str | None) -> SendMessageBatchRequestEntryTypeDef:
+    """An entry of SendMessageBatch. `group`: MessageGroupId."""
+    entry: SendMessageBatchRequestEntryTypeDef = {"Id": str(index), "MessageBody": body, "DelaySeconds": delay}
+    if group is not None:
+        entry["MessageGroupId"] = group
+    return entry
 
 
 @dataclass(eq=False, slots=True)
 class _Message:
     body: str
     delay: Callable[[], int]
+    group: str | None
     done: bool = False
     refused: bool = False
     """SQS took its batch, but not it."""
@@ -48,12 +58,14 @@ class QueueSends:
         self._sqs = sqs
         self._lines: dict[str, _Line] = {}
 
-    def send(self, url: str, body: str, *, delay: Callable[[], int]) -> None:
+    def send(self, url: str, body: str, *, delay: Callable[[], int], group: str | None = None) -> None:
         """Send a message; returns once SQS has it. `delay` gives its DelaySeconds at the instant of the request.
+
+        `group` is its MessageGroupId.
 
         Raises what boto3 raises, of the request that carried the message.
         """
-        line, message = self._lines.setdefault(url, _Line()), _Message(body, delay)
+        line, message = self._lines.setdefault(url, _Line()), _Message(body, delay, group)
         with line.changed:
             line.waiting.append(message)
         while not message.done:
@@ -89,13 +101,18 @@ class QueueSends:
                 message.error = error
 
     def _alone(self, url: str, message: _Message) -> None:
-        self._sqs.send_message(QueueUrl=url, MessageBody=message.body, DelaySeconds=message.delay())
+        if message.group is None:
+            self._sqs.send_message(QueueUrl=url, MessageBody=message.body, DelaySeconds=message.delay())
+        else:
+            self._sqs.send_message(
+                QueueUrl=url, MessageBody=message.body, DelaySeconds=message.delay(), MessageGroupId=message.group
+            )
 
     def _together(self, url: str, messages: Sequence[_Message]) -> None:
         answer = self._sqs.send_message_batch(
             QueueUrl=url,
             Entries=[
-                {"Id": str(index), "MessageBody": message.body, "DelaySeconds": message.delay()}
+                batch_entry(index, message.body, delay=message.delay(), group=message.group)
                 for index, message in enumerate(messages)
             ],
         )

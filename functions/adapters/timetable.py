@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.adapters.queue_sends import BATCH_MESSAGES, QueueSends
+from functions.adapters.queue_sends import BATCH_MESSAGES, QueueSends, batch_entry
 from functions.domain.errors import HintNotSentError
 from functions.domain.hint import Hint, write_hint
 from functions.domain.timing import (
@@ -37,6 +39,17 @@ DELIVERY_SECONDS = 600
 
 _VISIBLE: Final = "ApproximateNumberOfMessages"
 _IN_FLIGHT: Final = "ApproximateNumberOfMessagesNotVisible"
+
+
+_GROUP = re.compile(r"[!-~]{1,128}")
+"""What SQS takes as a MessageGroupId."""
+
+
+def _tenant(owner: str | None) -> str | None:
+    """The owner as the tenant of a fair queue: while one has a backlog, SQS delivers the others' messages first."""
+    if owner is None or _GROUP.fullmatch(owner):
+        return owner
+    return hashlib.sha256(owner.encode()).hexdigest()
 
 
 class RunQueue(NamedTuple):
@@ -70,14 +83,17 @@ class SqsTimetable:
         self._role_arn = role_arn
         self._clock = clock
 
-    def arm(self, hint: Hint, *, due_at: int, priority: Priority) -> None:
+    def arm(self, hint: Hint, *, due_at: int, priority: Priority, owner: str | None = None) -> None:
         """Arm one hint. Raises HintNotSentError."""
         queue = self._queues[priority]
         way = route(hint, due_at=due_at, now=self._clock.now())
         try:
             if isinstance(way, QueueDelay):
                 self._sends.send(
-                    queue.url, write_hint(hint), delay=lambda: seconds_until(due_at, now=self._clock.now())
+                    queue.url,
+                    write_hint(hint),
+                    delay=lambda: seconds_until(due_at, now=self._clock.now()),
+                    group=_tenant(owner),
                 )
             else:
                 self._schedule(hint, way, queue)
@@ -88,12 +104,12 @@ class SqsTimetable:
         if len(hints) == 1:
             return self._arm_one(hints[0])
         now = self._clock.now()
-        near: dict[Priority, list[tuple[Hint, int]]] = {}
+        near: dict[Priority, list[tuple[Hint, int, str]]] = {}
         failed = 0
-        for hint, due_at, priority in hints:
+        for hint, due_at, priority, owner in hints:
             way = route(hint, due_at=due_at, now=now)
             if isinstance(way, QueueDelay):
-                near.setdefault(priority, []).append((hint, way.seconds))
+                near.setdefault(priority, []).append((hint, way.seconds, owner))
                 continue
             try:
                 self._schedule(hint, way, self._queues[priority])
@@ -106,20 +122,20 @@ class SqsTimetable:
 
     def _arm_one(self, armed: ArmedHint) -> int:
         try:
-            self.arm(armed.hint, due_at=armed.due_at, priority=armed.priority)
+            self.arm(armed.hint, due_at=armed.due_at, priority=armed.priority, owner=armed.owner)
         except HintNotSentError:
             logger.warning("%s hints were not sent", 1, exc_info=True)
             return 1
         return 0
 
-    def _send_batch(self, queue: RunQueue, delayed: Sequence[tuple[Hint, int]]) -> int:
+    def _send_batch(self, queue: RunQueue, delayed: Sequence[tuple[Hint, int, str]]) -> int:
         """Send up to 10 messages in one request; returns how many were not taken."""
         try:
             answer = self._sqs.send_message_batch(
                 QueueUrl=queue.url,
                 Entries=[
-                    {"Id": str(index), "MessageBody": write_hint(hint), "DelaySeconds": seconds}
-                    for index, (hint, seconds) in enumerate(delayed)
+                    batch_entry(index, write_hint(hint), delay=seconds, group=_tenant(owner))
+                    for index, (hint, seconds, owner) in enumerate(delayed)
                 ],
             )
         except (ClientError, BotoCoreError):
@@ -147,6 +163,8 @@ class SqsTimetable:
         visible, in_flight = (int(answer["Attributes"][name]) for name in (_VISIBLE, _IN_FLIGHT))
         return visible + max(0, in_flight - queue.capacity)
 
+    # A schedule's message has no tenant: EventBridge Scheduler documents MessageGroupId for FIFO queues only. It comes
+    # minutes early, and the executor sends it on with one.
     def _schedule(self, hint: Hint, schedule: OneTimeSchedule, queue: RunQueue) -> None:
         try:
             self._scheduler.create_schedule(

@@ -11,6 +11,7 @@ from functions.domain.dispatch import worker_queue
 from functions.domain.ids import is_scheduled, run_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.run import APPROVAL, ActiveRun, RunState
+from functions.domain.shares import REASON
 
 
 class WaitKind(enum.StrEnum):
@@ -28,6 +29,8 @@ class WaitKind(enum.StrEnum):
     """Room in the state machine."""
     START_RATE = "start_rate"
     """The next minute: the job has started too often in this one."""
+    OWNER_LIMIT = "owner_limit"
+    """Its owner's share of the executor: other attempts of the owner to end, or the next minute."""
     APPROVAL = "approval"
     """A decision at the gate; the role that decides."""
     PREVIOUS_RUN = "previous_run"
@@ -48,6 +51,7 @@ _BY_REASON = {
     "CIRCUIT_OPEN": WaitKind.CIRCUIT,
     "NOT_STARTED": WaitKind.STATE_MACHINE,
     "BRAKE": WaitKind.START_RATE,
+    REASON: WaitKind.OWNER_LIMIT,
 }
 
 

@@ -1,6 +1,7 @@
-"""What a start must pass before it is claimed: the circuit of its target, the limits of its keys.
+"""What a start must pass before it is claimed: its owner's share, the circuit of its target, the limits of its keys.
 
-Asked by reads, for each try of the start's write anew (V12). A job that has neither pays nothing.
+Circuit and limits are asked by reads, for each try of the start's write anew (V12): a job that has neither pays
+nothing for them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from functions.domain.dispatch import decide_hint
 from functions.domain.hint import Hint
 from functions.domain.ids import execution_id
 from functions.domain.job import Job
+from functions.domain.lease import LEASE_MARGIN
 from functions.domain.path import call_seconds
+from functions.domain.run import ActiveRun
+from functions.domain.shares import REASON, Refusal
+from functions.ports import Entry
 from functions.usecases import circuits, concurrency
 from functions.usecases.circuits import Taken
 from functions.usecases.concurrency import Hold
@@ -39,6 +44,7 @@ class Admission:
         self._probe: Taken | None = None
         self._refused_by: Limit | None = None
         self._seen: Job | None = None
+        self._entry: Entry | None = None
 
     def decide(self, row: Job, mark: str) -> HintDecision:
         """As `decide_hint`, but what it would start has passed, or is put off."""
@@ -47,6 +53,9 @@ class Admission:
         self._refused_by, self._seen = None, row
         if not isinstance(decision, Write) or decision.starts is None:
             return decision
+        refused = self._enter(row, decision.job.runs[decision.starts], now)
+        if refused is not None:
+            return decide_hint(row, self._hint, now=now, write_id=mark, deferral=refused)
         if row.defined.circuit is None and not limits_of(row):
             return decision
         passed = self._ask(row, decision, decision.starts, now)
@@ -56,6 +65,23 @@ class Admission:
         if isinstance(passed, Write):
             return passed
         return decide_hint(row, self._hint, now=now, write_id=mark, deferral=passed)
+
+    def _enter(self, row: Job, attempt: ActiveRun, now: float) -> Deferral | None:
+        """Take a place in the owner's share, once; why the start is put off, where there is none."""
+        if self._entry is not None:
+            return None
+        executor = self._executor
+        entered = executor.shares.enter(row.owner, row.priority, lasts=call_seconds(row.defined) + LEASE_MARGIN)
+        if isinstance(entered, Refusal):
+            until = entered.try_again_at(now, attempt.deferrals, executor.uniform(0.0, 1.0))
+            return Deferral(reason=REASON, until=until)
+        self._entry = entered
+        return None
+
+    def leave(self) -> None:
+        """The attempt, if one was started, does not run in this process any more."""
+        if self._entry is not None:
+            self._entry.leave()
 
     def settle(self, decision: object) -> None:
         """Comes after the hints of the write, if there was one.

@@ -24,6 +24,7 @@ from functions.usecases.executor import follow, record_verdict
 from functions.usecases.judging import judged
 from functions.usecases.services import Polls
 from functions.usecases.upstream_values import payload_of
+from functions.usecases.waiting_polls import WaitingPoll
 from functions.usecases.writing import TRIES, Applied, apply, send_all
 
 LOOK_EVERY = 1.0
@@ -66,7 +67,8 @@ class Claimed:
 def poll(
     polls: Polls, caller: Caller, wanted: Poll, *, shuffle: Callable[[list[int]], None] = random.shuffle
 ) -> list[Claimed]:
-    """What the worker was given: nothing where nothing waits, or it drains. Looks again each second while it may wait.
+    """What the worker was given: nothing where nothing waits, or it drains. Looks again each second while it may wait:
+    not where as many polls of its owner wait already as may.
 
     Raises NotFoundError for a worker that is not its caller's.
     """
@@ -74,15 +76,19 @@ def poll(
     worker = own_worker(polls, caller, wanted.worker_id)
     if worker.seen_at + SEEN_EVERY <= now:
         worker = polls.workers.seen(worker.id, now=now) or worker
-    while True:
-        found = _look(polls, worker, wanted, shuffle)
-        if found:
-            return found
-        now = polls.clock.now()
-        if worker.draining or now + LOOK_EVERY > started + wanted.wait_seconds:
-            return []
-        polls.clock.sleep(LOOK_EVERY)
-        worker = own_worker(polls, caller, wanted.worker_id)
+    ends_at = started + wanted.wait_seconds
+    waiting = WaitingPoll(polls, worker.owner, until=ends_at, shuffle=shuffle)
+    try:
+        while True:
+            found = _look(polls, worker, wanted, shuffle)
+            if found:
+                return found
+            if worker.draining or polls.clock.now() + LOOK_EVERY > ends_at or not waiting.may_wait():
+                return []
+            polls.clock.sleep(LOOK_EVERY)
+            worker = own_worker(polls, caller, wanted.worker_id)
+    finally:
+        waiting.give_back()
 
 
 def own_worker(polls: Polls, caller: Caller, worker_id: str) -> Worker:

@@ -69,6 +69,13 @@ def handle_hint(executor: Executor, hint: Hint) -> Handled:
 
 def _handle(executor: Executor, job: Job, hint: Hint) -> Handled:
     admission = Admission(executor, hint)
+    try:
+        return _handle_by(executor, job, hint, admission)
+    finally:
+        admission.leave()
+
+
+def _handle_by(executor: Executor, job: Job, hint: Hint, admission: Admission) -> Handled:
     decision: Applied | Drop | Wait | Resend | Verdict | Overdue = Drop("EARLY")
     for _ in range(_LOOKS):
         decision = _decide(executor, job, hint, admission)

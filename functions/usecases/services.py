@@ -22,6 +22,7 @@ from functions.ports import (
     ProgressBoard,
     RetryConfigs,
     RunHistory,
+    Shares,
     Slots,
     Targets,
     Timetable,
@@ -64,6 +65,8 @@ class Polls(Engine):
     """What it takes to give executions to workers."""
 
     workers: Workers
+    waiting_polls: int = 10
+    """Polls of one owner that may wait at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -96,4 +99,5 @@ class Executor(Attempts):
     """What starting an attempt, and looking at graphs of jobs, needs besides."""
 
     machine: Machine
+    shares: Shares
     dependents: Dependents

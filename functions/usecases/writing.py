@@ -148,7 +148,7 @@ def revoke(engine: Engine, job: Job, *, check: Callable[[Job], None] = lambda _:
 def send_all(engine: Engine, jobs: Iterable[tuple[Job, Iterable[Due]]]) -> None:
     """Send the hints of many jobs' writes together. Those that cannot be sent are brought by the sweep."""
     hints = [
-        ArmedHint(Hint(job.id, due.slot_id, due.attempt), due.due_at, job.priority)
+        ArmedHint(Hint(job.id, due.slot_id, due.attempt), due.due_at, job.priority, job.owner)
         for job, dues in jobs
         for due in dues
     ]

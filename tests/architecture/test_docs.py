@@ -17,7 +17,7 @@ from functions.adapters import dynamodb_items
 from functions.domain import ending, execution, job, lease, path, result, upstream, visit
 from functions.domain.retry import BackoffStrategy, RetryPolicy
 from infra import outputs
-from infra.stage import STAGES, MachineClient, Stage
+from infra.stage import STAGES, MachineClient, OwnerLimits, Stage
 from tests.api_client import Api
 from tests.flows import FLOWS
 from tests.infra.synthesized import synthesized
@@ -66,6 +66,11 @@ def test_the_values_are_those_of_the_stages() -> None:
 
 def _shown(value: Any) -> str:
     match value:
+        case None:
+            return "–"
+        case OwnerLimits():
+            shares = ", ".join(f"{each.processes}/{each.starts_per_minute}" for each in value.shares)
+            return f"{shares}; {value.waiting_polls}; {value.recurring_jobs}; {value.shortest_interval_seconds}"
         case bool():
             return "yes" if value else "no"
         case settings.TargetRules():

@@ -16,6 +16,7 @@ from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.adapters.dynamodb_progress import DynamoDbProgress
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_shares import DynamoDbShareRows
 from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
 from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
@@ -42,6 +43,7 @@ from tests.fakes import (
 from tests.faults import Faults
 from tests.graph_fakes import InMemoryDependents, InMemoryWorkflows
 from tests.kept_items import all_items, check_item
+from tests.share_fakes import InMemoryShareRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -210,6 +212,13 @@ def circuits(platform: Aws | None, faults: Faults) -> Any:
     if platform is None:
         return InMemoryCircuits(faults=faults)
     return DynamoDbCircuits(platform.dynamodb, platform.coordination_table)
+
+
+@pytest.fixture
+def share_rows(platform: Aws | None) -> Any:
+    return (
+        InMemoryShareRows() if platform is None else DynamoDbShareRows(platform.dynamodb, platform.coordination_table)
+    )
 
 
 @pytest.fixture

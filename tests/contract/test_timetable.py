@@ -228,8 +228,11 @@ def test_the_message_carries_the_names_and_nothing_else(aws):
 
 def test_many_are_armed_together_each_on_its_own_way(timetable, sent, clock):
     clock.time = NOW - 2000
-    near = [ArmedHint(make_hint(attempt=n), NOW - 1990, Priority.HIGH if n % 2 else Priority.LOW) for n in range(1, 25)]
-    far = ArmedHint(make_hint(), NOW, Priority.NORMAL)
+    near = [
+        ArmedHint(make_hint(attempt=n), NOW - 1990, Priority.HIGH if n % 2 else Priority.LOW, "team-a")
+        for n in range(1, 25)
+    ]
+    far = ArmedHint(make_hint(), NOW, Priority.NORMAL, "team-a")
 
     assert timetable.arm_all([*near, far]) == 0
 

@@ -79,7 +79,7 @@ FUNCTIONS: dict[str, dict[str, set[str]]] = {
         **SCHEDULING,
         "dynamodb:GetItem": {JOBS, EXECUTIONS, COORDINATION},
         "dynamodb:BatchGetItem": {JOBS},
-        "dynamodb:UpdateItem": {JOBS},
+        "dynamodb:UpdateItem": {JOBS, COORDINATION},
         "dynamodb:PutItem": {EXECUTIONS, COORDINATION},
         "dynamodb:Query": {f"{JOBS}/index/waiting", COORDINATION},
         "dynamodb:DeleteItem": {COORDINATION},

@@ -106,6 +106,10 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         "CALLER_LIMITS": json.dumps(
             {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}
         ),
+        "OWNER_SHARES": json.dumps(
+            {name: {"processes": 50, "starts_per_minute": 100_000} for name in ("high", "normal", "low")}
+        ),
+        "WAITING_POLLS": "10",
         "JOBS_FUNCTION": "jobs",
         "STATE_MACHINE": aws.machine,
         "WEBHOOK_KEYS": json.dumps({"prefix": "gnomon/test/webhook/", "kms_key": "alias/aws/secretsmanager"}),

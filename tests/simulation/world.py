@@ -30,10 +30,12 @@ from tests.fakes import (
 from tests.faults import Crash
 from tests.graph_fakes import InMemoryWorkflows
 from tests.machine import walk
+from tests.share_fakes import FakeShares
 from tests.simulation.actors import Actor, Message, Nature, TroubleError, Weather
 from tests.simulation.kinds import TYPES
 from tests.simulation.ports import (
     ActorClock,
+    PresentClock,
     SimCircuits,
     SimDependents,
     SimHistory,
@@ -84,6 +86,7 @@ class World:
         self.timetable = SimTimetable(self)
         self.circuits = SimCircuits(self)
         self.slots = SimSlots(self)
+        self.shares = FakeShares(PresentClock(self))
         self.idempotency = InMemoryIdempotencyKeys(faults=StepFaults(self))
         self.owners = InMemoryOwners(faults=StepFaults(self))
         self.workers = InMemoryWorkers(faults=StepFaults(self))
@@ -303,6 +306,7 @@ class World:
             **self.engine_ports(actor),
             targets=SimTargets(self),
             machine=self.machine,
+            shares=self.shares,
             circuits=self.circuits,
             dependents=self.dependents,
             is_transient=lambda error: isinstance(error, TroubleError),

@@ -133,7 +133,7 @@ def test_walks_are_taken_in_turn(walks: list[list[int]]) -> None:
 
 def test_hints_that_were_armed_for_later_do_not_wait() -> None:
     driver = Driver()
-    hints = [ArmedHint(make_hint(attempt=number), NOW + 600, Priority.NORMAL) for number in range(1, 21)]
+    hints = [ArmedHint(make_hint(attempt=number), NOW + 600, Priority.NORMAL, "team-a") for number in range(1, 21)]
     driver.world.timetable.arm_all(hints)
     assert driver.world.timetable.backlog() == 0
     driver.clock.sleep(601 + NOW - driver.clock.now())
