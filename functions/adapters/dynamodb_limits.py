@@ -11,7 +11,7 @@ from functions.adapters.dynamodb_conditions import refusing_item
 from functions.adapters.dynamodb_keys import Item, bucket_key, number, text
 from functions.domain.errors import RateLimitedError, UnavailableError
 from functions.domain.ids import new_write_id
-from functions.domain.limits import Bucket, microseconds
+from functions.domain.limits import MICROSECONDS, Bucket, microseconds
 from functions.ports import Allowance
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 TRIES = 5
 REMEMBERED_CALLERS = 1000
+REFUSED_SECONDS = 1
+"""For which a caller that was over its limit is refused from memory: its row is not written for it."""
 KEEP_SECONDS = 2 * 86_400
 """A row nobody used for longer than any bucket's period says nothing: it may expire."""
 
@@ -61,6 +63,8 @@ class DynamoDbRateLimits:
             "creation": Bucket(limit=creations_per_day, period_seconds=86_400),
         }
         self._seen: dict[str, Mapping[str, int]] = {}
+        self._refused: dict[str, int] = {}
+        """When each caller was last over a limit, in microseconds."""
 
     def take(self, caller: str, kind: str, *, now: float, creations: int = 0) -> Allowance:
         wanted = [self._wanted(kind, 1)]
@@ -77,11 +81,16 @@ class DynamoDbRateLimits:
         for one in wanted:
             _must_hold(one, 0, now=at)  # More than a full bucket holds.
         arrivals = self._seen.get(caller, {})
+        refused_at = self._refused.get(caller)
+        if refused_at is not None and at < refused_at + REFUSED_SECONDS * MICROSECONDS:
+            for one in wanted:
+                _must_hold(one, arrivals.get(one.attribute, 0), now=at)
         for _ in range(TRIES):
             stored, taken = self._try(caller, wanted, arrivals, now=at, mark=mark)
             arrivals = self._remember(caller, stored)
             if taken:
                 return _allowance(wanted[0], arrivals, now=at)
+            self._refused[caller] = at
             for one in wanted:
                 _must_hold(one, arrivals.get(one.attribute, 0), now=at)
         raise UnavailableError
@@ -147,6 +156,7 @@ class DynamoDbRateLimits:
         arrivals = {name: int(item[name]["N"]) for name in _ATTRIBUTES.values() if name in item}
         if len(self._seen) >= REMEMBERED_CALLERS:
             self._seen.clear()
+            self._refused.clear()
         self._seen[caller] = arrivals
         return arrivals
 

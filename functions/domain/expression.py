@@ -18,11 +18,19 @@ from jmespath.lexer import Lexer
 from jmespath.visitor import TreeInterpreter
 
 from functions.domain.errors import InvalidFieldError
-from functions.domain.expression_costs import PRICES, STEPS, Effort, ExpressionError, pay_for_key, pay_in_full
+from functions.domain.expression_costs import (
+    PRICES,
+    STEPS,
+    Effort,
+    ExpressionError,
+    TooMuchWorkError,
+    pay_for_key,
+    pay_in_full,
+)
 from functions.domain.expression_hints import Token, hint_at, hint_for_function, misreading
 from functions.domain.target_url import shown_value
 
-__all__ = ["CHARACTERS", "LEVELS", "STEPS", "Effort", "ExpressionError", "check", "value_of"]
+__all__ = ["CHARACTERS", "LEVELS", "STEPS", "Effort", "ExpressionError", "TooMuchWorkError", "check", "value_of"]
 
 CHARACTERS = 1_024
 """Longest expression."""

@@ -11,6 +11,9 @@ from typing import Any
 
 STEPS = 100_000
 """Steps of one evaluation; a tenth of a second, about, and 3 MB of text."""
+LOOK_STEPS = 500_000
+"""Steps that all conditions of one dependency check may take together, half a second: calls of other owners' jobs share
+the processor."""
 _LETTERS_A_STEP = 32
 _BITS_A_STEP = 106
 """Of an integer: they are written as 32 digits."""
@@ -24,6 +27,10 @@ class ExpressionError(ValueError):
     """The expression has no value here: it does not fit what it is applied to, or takes too much work."""
 
 
+class TooMuchWorkError(ExpressionError):
+    """The expression takes more steps than are left for it."""
+
+
 class Effort:
     """The steps that are left for one evaluation, or for several together; `within` those that others leave."""
 
@@ -31,10 +38,10 @@ class Effort:
         self._left, self._within = steps, within
 
     def spend(self, steps: int) -> None:
-        """Raises ExpressionError where no more are left."""
+        """Raises TooMuchWorkError where no more are left."""
         self._left -= steps
         if self._left < 0:
-            raise ExpressionError("it takes too much work")
+            raise TooMuchWorkError("it takes too much work")
         if self._within is not None:
             self._within.spend(steps)
 

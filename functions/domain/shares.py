@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-REASON = "OWNER_LIMIT"
-"""Of a start that is put off because its owner has used its share."""
 OVERSHOOT = 10
 """The starts of a minute exceed their limit by a tenth at most: processes count several with one write."""
 BACK_OFF = (1.0, 2.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from functions.domain.dependence import Dependency, On
+from functions.domain.expression_costs import LOOK_STEPS, STEPS
 from functions.domain.ids import slot_instant
 from functions.domain.job import Job, Upstream
 from functions.domain.result import TOO_LARGE, UNREADABLE
@@ -26,6 +27,7 @@ _UNMET = {
     Outcome.CANCELLED: "UPSTREAM_CANCELLED",
     Outcome.SKIPPED: "UPSTREAM_SKIPPED",
 }
+CONDITION_TOO_COSTLY = "CONDITION_TOO_COSTLY"
 CONDITION_FALSE, GONE, TIMED_OUT = "CONDITION_FALSE", "UPSTREAM_GONE", "UPSTREAM_TIMEOUT"
 RESULT_NOT_KEPT = {TOO_LARGE: "UPSTREAM_RESULT_TOO_LARGE", UNREADABLE: "UPSTREAM_RESULT_UNREADABLE"}
 """By the error code of the run that has no result."""
@@ -36,6 +38,10 @@ UNMET = {
     "UPSTREAM_CANCELLED": "A job that this one depends on was cancelled.",
     "UPSTREAM_SKIPPED": "A job that this one depends on was skipped.",
     CONDITION_FALSE: "The condition on the result of a job that this one depends on is false.",
+    CONDITION_TOO_COSTLY: (
+        "The conditions on the results of the jobs that this one depends on take too many steps: each may take "
+        f"{STEPS:,}, all of one check together {LOOK_STEPS:,}. Make `when` simpler, or results smaller."
+    ),
     RESULT_NOT_KEPT[TOO_LARGE]: (
         "The result of a job that this one depends on was too large to be kept, so `when` cannot be evaluated."
     ),

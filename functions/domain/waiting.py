@@ -11,7 +11,6 @@ from functions.domain.dispatch import worker_queue
 from functions.domain.ids import is_scheduled, run_id, slot_instant
 from functions.domain.job import Job
 from functions.domain.run import APPROVAL, ActiveRun, RunState
-from functions.domain.shares import REASON
 
 
 class WaitKind(enum.StrEnum):
@@ -51,7 +50,7 @@ _BY_REASON = {
     "CIRCUIT_OPEN": WaitKind.CIRCUIT,
     "NOT_STARTED": WaitKind.STATE_MACHINE,
     "BRAKE": WaitKind.START_RATE,
-    REASON: WaitKind.OWNER_LIMIT,
+    "OWNER_LIMIT": WaitKind.OWNER_LIMIT,
 }
 
 

@@ -20,7 +20,7 @@ from functions.domain.job import Job
 from functions.domain.lease import LEASE_MARGIN
 from functions.domain.path import call_seconds
 from functions.domain.run import ActiveRun
-from functions.domain.shares import REASON, Refusal
+from functions.domain.shares import Refusal
 from functions.ports import Entry
 from functions.usecases import circuits, concurrency
 from functions.usecases.circuits import Taken
@@ -29,6 +29,7 @@ from functions.usecases.services import Executor
 from functions.usecases.writing import Applied
 
 LIMITED = "CONCURRENCY_LIMIT"
+OWNER_LIMIT = "OWNER_LIMIT"
 
 
 class Admission:
@@ -74,7 +75,7 @@ class Admission:
         entered = executor.shares.enter(row.owner, row.priority, lasts=call_seconds(row.defined) + LEASE_MARGIN)
         if isinstance(entered, Refusal):
             until = entered.try_again_at(now, attempt.deferrals, executor.uniform(0.0, 1.0))
-            return Deferral(reason=REASON, until=until)
+            return Deferral(reason=OWNER_LIMIT, until=until)
         self._entry = entered
         return None
 

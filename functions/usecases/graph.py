@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functions.domain.condition import LOOK_STEPS, holds
+from functions.domain.condition import holds
 from functions.domain.decision import Drop, Write
 from functions.domain.dependence import Join
 from functions.domain.errors import CorruptDefinitionError, GnomonError, UnreadableRowError
 from functions.domain.execution import LOST_RESULT
-from functions.domain.expression import Effort
+from functions.domain.expression import Effort, TooMuchWorkError
+from functions.domain.expression_costs import LOOK_STEPS
 from functions.domain.following import Telling, decide_told, telling
 from functions.domain.job import Job
 from functions.domain.looks import as_often, decide_look, look_later, may_not_look
 from functions.domain.result import UNREADABLE
 from functions.domain.rounds import may_stand
 from functions.domain.run import LastRun
-from functions.domain.upstream import RESULT_NOT_KEPT, Ends, Parent, parent_of, unmet
+from functions.domain.upstream import CONDITION_TOO_COSTLY, RESULT_NOT_KEPT, Ends, Parent, parent_of, unmet
 from functions.parallel import for_all
 from functions.usecases.ancestors import as_settled
 from functions.usecases.consequences import carry_out
@@ -170,6 +171,8 @@ def _ends(executor: Executor, job: Job, parents: Sequence[Parent]) -> Ends:
             return unmet(dependency, end, lambda when: holds(when, result_of(executor, dependency.job_id, end), effort))
         except ResultNotKeptError as error:
             return RESULT_NOT_KEPT[error.code]
+        except TooMuchWorkError:
+            return CONDITION_TOO_COSTLY
 
     return Ends(of=of, unmet=why_unmet)
 

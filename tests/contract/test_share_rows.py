@@ -102,9 +102,7 @@ def test_a_clock_that_is_behind_counts_in_the_minute_that_has_begun(enter) -> No
 
 
 def test_of_many_at_once_as_many_enter_as_may(enter) -> None:
-    names = iter("abcdefghijkl")
-
-    entered = at_once(12, lambda: enter(next(names)))
+    entered = at_once(12, lambda number: enter(f"p{number}"))
 
     assert (entered.count(None), entered.count(ALL_BUSY)) == (2, 10)
 
