@@ -57,6 +57,8 @@ def settings_environment() -> dict[str, str]:
         "OWNER_SHARES": json.dumps(
             {name: {"processes": 50, "starts_per_minute": 100_000} for name in ("high", "normal", "low")}
         ),
+        "RECURRING_JOBS": "1000",
+        "SHORTEST_INTERVAL_SECONDS": "1",
         "WAITING_POLLS": "10",
         "JOBS_FUNCTION": "jobs",
         "STATE_MACHINE": "arn:aws:states:eu-central-1:123456789012:stateMachine:attempts",

@@ -172,6 +172,7 @@ def api() -> Handler:
         graphs=DynamoDbGraphs(dynamodb, settings.coordination_table),
         workflows=DynamoDbWorkflows(dynamodb, settings.coordination_table),
         webhook_keys=_webhook_keys(settings),
+        recurring_jobs=settings.recurring_jobs,
     )
     rules = TargetPolicy.of_stage(settings.stage, settings.target_rules, home=settings.run_queues.high.arn)
     return create_app(
@@ -180,6 +181,7 @@ def api() -> Handler:
         rules=rules,
         check_address=AddressGuard(rules).check,
         handlers=bundled_handlers,
+        shortest_interval_seconds=settings.shortest_interval_seconds,
         is_transient=is_transient,
         machine_teams=dict(settings.machine_teams),
         stage=settings.stage,

@@ -388,6 +388,14 @@ class JobTypes(Protocol):
         ...
 
 
+class RecurringCount(NamedTuple):
+    """How many recurring jobs an owner has made, as its row says."""
+
+    made: int
+    recounted_at: int | None
+    """When the jobs themselves were last counted; None for never."""
+
+
 class Owners(Protocol):
     """Registry of everybody who owns jobs, for `owner=*`."""
 
@@ -396,6 +404,17 @@ class Owners(Protocol):
         ...
 
     def all(self) -> Iterator[str]: ...
+
+    def add_recurring(self, owner: str, more: int, *, most: int) -> RecurringCount | None:
+        """Count so many more recurring jobs of the owner, in one conditional write, which registers it too.
+
+        Where that would be more than `most`, the count as it is; then nothing was counted.
+        """
+        ...
+
+    def correct_recurring(self, owner: str, count: int, *, instead_of: int, now: int) -> bool:
+        """Put the count in the place of the one that was read; False where that has changed since."""
+        ...
 
 
 class Workers(Protocol):

@@ -160,6 +160,10 @@ class ApiSettings(_Settings):
     target_rules: TargetRules
     caller_limits: CallerLimits
     webhook_keys: WebhookKeyPlace
+    recurring_jobs: int
+    """Of one owner that are not over."""
+    shortest_interval_seconds: int
+    """Of a job with an interval schedule."""
     machine_teams: tuple[tuple[str, str], ...]
     """Client ids of machines, each with the team it acts for."""
 

@@ -125,6 +125,8 @@ class GnomonStack(Stack):
                 name: RUN_BATCH * functions for name, functions in dataclasses.asdict(stage.run_concurrency).items()
             },
             "owner_shares": {name: share._asdict() for name, share in stage.owner_limits.shares._asdict().items()},
+            "recurring_jobs": stage.owner_limits.recurring_jobs,
+            "shortest_interval_seconds": stage.owner_limits.shortest_interval_seconds,
             "waiting_polls": stage.owner_limits.waiting_polls,
             "schedule_group": self.hints.group_name,
             "scheduler_role_arn": self.hints.role.role_arn,

@@ -42,7 +42,7 @@ from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.progress import MIN_INTERVAL, Progress
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
-from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page
+from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page, RecurringCount
 from tests.faults import Faults
 from tests.graph_fakes import InMemoryDependents, InMemoryGraphs, InMemoryWorkflows
 from tests.share_fakes import FakeShares
@@ -816,6 +816,24 @@ class InMemoryOwners:
     def __init__(self, *, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()
         self.known: set[str] = set()
+        self.recurring: dict[str, RecurringCount] = {}
+        self._lock = threading.Lock()
+
+    def add_recurring(self, owner: str, more: int, *, most: int) -> RecurringCount | None:
+        with self._lock:
+            stored = self.recurring.get(owner, RecurringCount(0, None))
+            if more > most or stored.made + more > most:
+                return stored
+            self.recurring[owner] = stored._replace(made=stored.made + more)
+            self.known.add(owner)
+            return None
+
+    def correct_recurring(self, owner: str, count: int, *, instead_of: int, now: int) -> bool:
+        with self._lock:
+            if self.recurring.get(owner, RecurringCount(0, None)).made != instead_of:
+                return False
+            self.recurring[owner] = RecurringCount(count, now)
+            return True
 
     def register(self, owner: str) -> None:
         if owner not in self.known:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from functions.adapters.dynamodb_conditions import refusing_item
-from functions.adapters.dynamodb_keys import owner_key, text
+from functions.adapters.dynamodb_keys import number, owner_key, text
+from functions.ports import RecurringCount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,40 @@ class DynamoDbOwners:
         except ClientError as error:
             refusing_item(error)
         self._known.add(owner)
+
+    def add_recurring(self, owner: str, more: int, *, most: int) -> RecurringCount | None:
+        if more > most:
+            return RecurringCount(most, None)
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=owner_key(owner),
+                UpdateExpression="ADD rj :more",
+                ConditionExpression="attribute_not_exists(rj) OR rj <= :room",
+                ExpressionAttributeValues={":more": number(more), ":room": number(most - more)},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            item = refusing_item(error) or {}
+            counted = item.get("rc")
+            return RecurringCount(int(item["rj"]["N"]), None if counted is None else int(counted["N"]))
+        self._known.add(owner)
+        return None
+
+    def correct_recurring(self, owner: str, count: int, *, instead_of: int, now: int) -> bool:
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=owner_key(owner),
+                UpdateExpression="SET rj = :count, rc = :now",
+                ConditionExpression="rj = :seen",
+                ExpressionAttributeValues={":count": number(count), ":now": number(now), ":seen": number(instead_of)},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            refusing_item(error)
+            return False
+        return True
 
     def all(self) -> Iterator[str]:
         pages = self._client.get_paginator("query").paginate(

@@ -38,6 +38,7 @@ def create_app(  # noqa: PLR0913 - everything that a stage, or a test, brings al
     rules: TargetRules,
     check_address: Callable[[str], None],
     handlers: Callable[[], KnownHandlers | None] = lambda: None,
+    shortest_interval_seconds: int = 1,
     stage: str,
     version: str,
     probes: Mapping[str, Probe] | None = None,
@@ -53,7 +54,13 @@ def create_app(  # noqa: PLR0913 - everything that a stage, or a test, brings al
     `machine_teams`: client ids of machines that act for a team, and its name. `address` is where the gateway serves
     the API, with `{domain}`, `{host}`, `{api}`, `{stage}` of a request.
     """
-    drafts = DraftReader(rules=rules, check_address=check_address, handlers=handlers, clock=services.clock)
+    drafts = DraftReader(
+        rules=rules,
+        check_address=check_address,
+        handlers=handlers,
+        clock=services.clock,
+        shortest_interval_seconds=shortest_interval_seconds,
+    )
     if probes is None:
         probes = {
             "jobs": lambda: services.jobs.get(_NOBODY, with_definition=False),

@@ -12,6 +12,7 @@ from functions.api.schemas import JobBody
 from functions.api.validation import validated
 from functions.domain.definition import check_execution
 from functions.domain.dependence import check_dependencies
+from functions.domain.errors import InvalidFieldError
 from functions.domain.handler_names import check_handler
 from functions.domain.schedule import Schedule
 from functions.domain.stored_json import read_stored
@@ -45,6 +46,8 @@ class DraftReader:
     handlers: Callable[[], KnownHandlers | None]
     """The handlers of this release; asked only for targets that name one."""
     clock: Clock
+    shortest_interval_seconds: int = 1
+    """Of the stage, for jobs with an interval schedule."""
 
     def new(self, body: Any) -> JobDraft:
         """The draft of a new job, by its shape. Raises InvalidRequestError, InvalidFieldError, PayloadTooLargeError."""
@@ -101,6 +104,7 @@ class DraftReader:
         if before is None or _timed(document) != _timed(unchanged):
             job_id, created_at = (_ANY_JOB, int(now)) if before is None else (before.id, before.created_at)
             Schedule.read(document, job_id=job_id, created_at=created_at).check(now=now)
+            self._check_interval(document.get("schedule"), unchanged.get("schedule"))
         check_execution(document)
         target = document["target"]
         if target != unchanged.get("target"):
@@ -109,6 +113,16 @@ class DraftReader:
                 self.check_address(target["url"])
             elif target["type"] == "handler":
                 check_handler(target["name"], self.handlers())
+
+    def _check_interval(self, schedule: Any, before: Any) -> None:
+        """Raises InvalidFieldError for an interval that is shorter than the stage allows, unless the job had it."""
+        if schedule is None or schedule["type"] != "interval" or schedule == before:
+            return
+        seconds, least = schedule["everySeconds"], self.shortest_interval_seconds
+        if seconds < least:
+            raise InvalidFieldError(
+                "schedule.everySeconds", f"must be an integer of at least {least} on this stage, got {seconds}"
+            )
 
 
 def _timed(document: Mapping[str, Any]) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from functions.domain.idempotency import IdempotencyKey
 from functions.parallel import for_all
 from functions.usecases.dependencies import connected
 from functions.usecases.jobs import Created, JobDraft, drafted, made_job
+from functions.usecases.quotas import add_recurring
 from functions.usecases.services import Services
 from functions.usecases.writing import send_all
 
@@ -80,6 +81,8 @@ def _create(
     check(draft)
     try:
         job = connected(services, drafted(services, caller, draft, job_id=job_id, now=now), now=now)
+        if job.defined.schedule.recurring:
+            add_recurring(services, caller.owner)
         job = services.jobs.create(job)
     except JobExistsError:
         return Created(made_job(services, caller, job_id), replayed=True)

@@ -12,6 +12,7 @@ from functions.domain.commands import armed_hints, decide_change, new_job
 from functions.domain.decision import Drop, Write
 from functions.domain.definition import Definition
 from functions.domain.errors import (
+    ConflictError,
     ForbiddenError,
     GraphChangedError,
     InvalidFieldError,
@@ -28,6 +29,7 @@ from functions.ports import Page
 from functions.usecases.consequences import carry_out
 from functions.usecases.dependencies import connected
 from functions.usecases.owners import EVERYBODY, list_everybodys
+from functions.usecases.quotas import add_recurring, is_new_recurring
 from functions.usecases.rewiring import Wiring, rewired_edges, wire
 from functions.usecases.services import Services
 from functions.usecases.writing import TRIES, Applied, apply, send
@@ -103,11 +105,13 @@ def create_job(
         if replayed and job.defined.depends_on and services.jobs.get(job_id, with_definition=False) is not None:
             return Created(made_job(services, caller, job_id), replayed=True)
     try:
-        job = connected(services, job, now=now)
-    except InvalidFieldError:
+        job = _admitted(services, job, now=now)
+    except (InvalidFieldError, ConflictError):
         if key is not None and not replayed:
             services.idempotency.release(key.scope, key.key, claim)
-        raise
+        if not replayed or services.jobs.get(job_id, with_definition=False) is None:
+            raise
+        return Created(made_job(services, caller, job_id), replayed=True)
     services.owners.register(caller.owner)
     try:
         job = services.jobs.create(job)
@@ -115,6 +119,14 @@ def create_job(
         return Created(made_job(services, caller, job_id), replayed=True)
     send(services, job, first_hints(job))
     return Created(job, replayed)
+
+
+def _admitted(services: Services, job: Job, *, now: float) -> Job:
+    """The new job with its edges, counted if it is recurring."""
+    job = connected(services, job, now=now)
+    if job.defined.schedule.recurring:
+        add_recurring(services, job.owner)
+    return job
 
 
 def _made_before(services: Services, key: IdempotencyKey, *, now: float) -> Job | None:
@@ -246,12 +258,17 @@ def _change(
     job = load_job(services, job_id)
     must_change(caller, job, if_match)
     drafts = {job.seq: change(job)}
+    added = False
 
     def decide(row: Job, mark: str) -> Write | Job:
         must_change(caller, row, if_match)
         draft = drafts.get(row.seq) or change(row)
         definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=row.created_at)
         must_not_dodge(caller, row, definition)
+        nonlocal added
+        if not added and is_new_recurring(row, recurring=definition.schedule.recurring):
+            add_recurring(services, row.owner)
+            added = True
         now = services.clock.now()
         wiring = Wiring() if row.cancelled else wire(services, row, definition)
         changed = decide_change(

@@ -83,6 +83,8 @@ class Services(Polls):
     workflows: WorkflowStore
     webhook_keys: WebhookKeyStore
     new_webhook_secret: Callable[[], str] = ids.new_webhook_secret
+    recurring_jobs: int = 1_000
+    """Of one owner that are not over."""
     new_job_id: Callable[[], str] = ids.new_job_id
     new_manual_slot_id: Callable[[float], str] = ids.new_manual_slot_id
 

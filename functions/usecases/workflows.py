@@ -18,6 +18,7 @@ from functions.domain.commands import new_job
 from functions.domain.decision import Due, waiting_hints
 from functions.domain.definition import Definition
 from functions.domain.errors import (
+    ConflictError,
     FieldProblem,
     ForbiddenError,
     InvalidFieldError,
@@ -35,13 +36,14 @@ from functions.graph_ports import Workflow
 from functions.parallel import for_all
 from functions.usecases.dependencies import followed_parents, runs_once
 from functions.usecases.jobs import JobDraft
+from functions.usecases.quotas import add_recurring
 from functions.usecases.services import Services
 from functions.usecases.workflow_reading import Seen, rows_of, seen_of
 from functions.usecases.writing import send_all
 
 _CHILDREN = 4
 """Jobs whose edges are put at the same time; each child's are put side by side as it is."""
-_REFUSALS = (InvalidFieldError, InvalidRequestError, PayloadTooLargeError, ForbiddenError)
+_REFUSALS = (InvalidFieldError, InvalidRequestError, PayloadTooLargeError, ForbiddenError, ConflictError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +158,10 @@ class _Making:
                 check(drafts[name])
 
         for_all(one, self.draft.jobs)
+        definitions = self._definitions(drafts, int(self.services.clock.now()))
+        recurring = sum(definition.schedule.recurring for definition in definitions.values())
+        if recurring:
+            add_recurring(self.services, self.caller.owner, recurring)
 
     def _definitions(self, drafts: Mapping[str, JobDraft], created_at: int) -> dict[str, Definition]:
         definitions = {}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functions.ports import RecurringCount
+from tests.contract.conftest import at_once
+from tests.factories import NOW
+
 
 def test_owners_are_remembered_once(owners):
     for owner in ("team-b", "team-a", "team-b", "f3c8-sub"):
@@ -27,3 +31,34 @@ def test_an_owner_whose_answer_was_lost_is_registered(owners, faults):
 
 def test_nobody_is_there_at_first(owners):
     assert list(owners.all()) == []
+
+
+def test_recurring_jobs_are_counted_up_to_the_most(owners):
+    assert [owners.add_recurring("team-a", 2, most=5) for _ in range(2)] == [None, None]
+
+    assert owners.add_recurring("team-a", 2, most=5) == RecurringCount(4, None)
+    assert owners.add_recurring("team-a", 1, most=5) is None
+    assert owners.add_recurring("team-b", 5, most=5) is None
+    assert owners.add_recurring("team-c", 6, most=5) is not None
+
+
+def test_a_count_is_corrected_where_nobody_counted_meanwhile(owners):
+    owners.add_recurring("team-a", 5, most=5)
+
+    assert not owners.correct_recurring("team-a", 1, instead_of=4, now=NOW)
+    assert owners.correct_recurring("team-a", 4, instead_of=5, now=NOW)
+
+    assert owners.add_recurring("team-a", 2, most=5) == RecurringCount(4, NOW)
+    assert owners.add_recurring("team-a", 1, most=5) is None
+
+
+def test_an_owner_whose_jobs_were_counted_is_registered(owners):
+    owners.add_recurring("team-a", 1, most=5)
+
+    assert list(owners.all()) == ["team-a"]
+
+
+def test_of_many_creations_at_once_as_many_are_counted_as_may_be(owners):
+    counted = at_once(12, lambda _: owners.add_recurring("team-a", 1, most=5))
+
+    assert counted.count(None) == 5

@@ -43,6 +43,8 @@ def _environment(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "SCHEDULER_ROLE_ARN": aws.scheduler_role_arn,
         "STATE_MACHINE": aws.machine,
         "TARGET_RULES": json.dumps(dataclasses.asdict(TargetRules(unguarded_origins=("http://127.0.0.1:*",)))),
+        "RECURRING_JOBS": "1000",
+        "SHORTEST_INTERVAL_SECONDS": "1",
         "MACHINE_TEAMS": "[]",
         "CALLER_LIMITS": json.dumps(
             {"writes_per_minute": 100, "reads_per_minute": 500, "work_per_minute": 6000, "creations_per_day": 1000}

@@ -109,6 +109,8 @@ def _environment(aws: Aws, unreadable: str, monkeypatch: pytest.MonkeyPatch) -> 
         "OWNER_SHARES": json.dumps(
             {name: {"processes": 50, "starts_per_minute": 100_000} for name in ("high", "normal", "low")}
         ),
+        "RECURRING_JOBS": "1000",
+        "SHORTEST_INTERVAL_SECONDS": "1",
         "WAITING_POLLS": "10",
         "JOBS_FUNCTION": "jobs",
         "STATE_MACHINE": aws.machine,
