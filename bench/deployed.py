@@ -22,9 +22,11 @@ from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.adapters.dynamodb_progress import DynamoDbProgress
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_shares import DynamoDbShareRows
 from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
 from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
+from functions.adapters.process_shares import ProcessShares
 from functions.adapters.remembered_job_types import RememberedJobTypes
 from functions.adapters.timetable import RunQueue, SqsTimetable
 from functions.api.app import create_app
@@ -33,6 +35,7 @@ from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
 from functions.domain.job_type import TypeConfig
 from functions.domain.outcome import Invocation, TargetAnswer
+from functions.domain.shares import Share
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Engine, Executor, Services
 from functions.usecases.sweep import Swept, sweep
@@ -42,6 +45,7 @@ from tests.tables import create_tables
 
 REGION = "eu-central-1"
 GROUP = "hints"
+SHARES = dict.fromkeys(Priority, Share(processes=50, starts_per_minute=3_000))
 LIMITS = {
     "reads_per_minute": 10_000,
     "writes_per_minute": 10_000,
@@ -114,6 +118,7 @@ class Deployed:
             **ports,
             targets=self._targets,
             machine=FakeMachine(self.clock),
+            shares=ProcessShares(DynamoDbShareRows(dynamodb, "coordination"), SHARES, clock=self.clock),
             dependents=DynamoDbDependents(dynamodb, "coordination"),
         )
         for client in (dynamodb, sqs, scheduler):

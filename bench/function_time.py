@@ -137,7 +137,7 @@ def _hint_batches(fill: int, *, times: int = 20) -> float:
             for first in range(0, len(jobs), fill)
         ]
     )
-    wanted = ("jobs", "history", "timetable", "clock", "types", "machine", "circuits", "slots", "dependents")
+    wanted = ("jobs", "history", "timetable", "clock", "types", "machine", "circuits", "slots", "shares", "dependents")
     ports = {name: served.ports[name] for name in wanted}
     executor = Executor(**ports, targets=FakeTargets())
     with with_executor(executor):

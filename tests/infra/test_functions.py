@@ -60,10 +60,26 @@ def test_functions_outside_the_chain_keep_loop_detection(template: Template, nam
     assert _function(template, name).get("RecursiveLoop", "Terminate") == "Terminate"
 
 
-def test_one_sweep_at_a_time(template: Template) -> None:
+RESERVED = {
+    "local": {"Sweep": 1, "Poll": 20},
+    "dev": {},
+    "prod": {"Sweep": 1, "Poll": 100, "Api": 100, "Jobs": 250, "Steps": 50},
+}
+QUOTA, UNRESERVED = 1_000, 100
+"""Executions at once of an account by default, and of those what AWS leaves to all functions without a reservation."""
+
+
+def test_concurrency_is_reserved_as_the_stage_says(template: Template) -> None:
     reserved = {name: _function(template, name).get("ReservedConcurrentExecutions") for name in MODULES}
 
-    assert reserved == dict.fromkeys(MODULES) | {"Sweep": 1, "Poll": template.stage.poll_concurrency}
+    assert reserved == dict.fromkeys(MODULES) | RESERVED[template.stage.name]
+
+
+def test_the_default_quota_has_room_for_the_executor_beside_what_is_reserved() -> None:
+    for stage in (DEV, PROD):
+        executor = stage.run_concurrency.high + stage.run_concurrency.normal + stage.run_concurrency.low
+        left = QUOTA - sum(RESERVED[stage.name].values())
+        assert left >= max(executor, UNRESERVED)
 
 
 @pytest.mark.parametrize("name", ["Sweep", "Jobs"])

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 
@@ -81,6 +81,22 @@ def test_no_priority_s_concurrency_is_outside_what_lambda_takes() -> None:
     for stage in STAGES.values():
         each = stage.run_concurrency
         assert all(2 <= value <= 1_000 for value in (each.high, each.normal, each.low))
+
+
+@pytest.mark.parametrize("stage", STAGES.values(), ids=list(STAGES))
+def test_no_owner_can_take_all_that_it_shares(stage) -> None:
+    """Its share leaves at least half of the executor, and polls, to the others."""
+    limits = stage.owner_limits
+    for share, most in zip(limits.shares, astuple(stage.run_concurrency), strict=True):
+        assert 1 <= share.processes <= most // 2
+    assert 1 <= limits.waiting_polls <= stage.poll_concurrency // 2
+
+
+def test_a_new_account_can_deploy_dev() -> None:
+    """Its quota is 10 executions at once, of which none may be reserved."""
+    assert not DEV.reserves_concurrency
+    assert LOCAL.reserves_concurrency
+    assert PROD.reserves_concurrency
 
 
 def test_the_stack_is_protected_in_production_only() -> None:

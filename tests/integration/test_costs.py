@@ -26,23 +26,24 @@ def usage(name: str, fill: int = 10) -> Usage:
 
 
 @pytest.mark.parametrize(
-    ("name", "write_units", "read_units"),
+    ("name", "write_units", "read_units", "batches"),
     [
-        (AT_ONCE, 3 + LIMITS + 3, 1),
-        (IN_TWO_HOURS, 3 + LIMITS + 3, 2),  # The hint sent on reads the row once more.
-        (WITH_RETRIES, 3 + LIMITS + 3 * 5 + 4, 4),
-        (CRON, 5, 1),
+        (AT_ONCE, 3 + LIMITS + 3, 1, 1),
+        (IN_TWO_HOURS, 3 + LIMITS + 3, 2, 1),  # The hint sent on reads the row once more.
+        (WITH_RETRIES, 3 + LIMITS + 3 * 5 + 4, 4, 4),
+        (CRON, 5, 1, 1),
         # Put, offered 2; claim 1, intention 1, report 1 and 2, and both requests' limits.
         # The hint of its deadline reads the row once more.
-        (WORKER, 3 + LIMITS + 2 + 4 + 4, 6 + 1),
+        (WORKER, 3 + LIMITS + 2 + 4 + 4, 6 + 1, 0),
     ],
 )
-def test_capacity_units_of_a_job(name: str, write_units: float, read_units: float) -> None:
+def test_capacity_units_of_a_job(name: str, write_units: float, read_units: float, batches: int) -> None:
     """Put 3 (row, owner and attention index); start 1; end 2 (row, attention index), or history 1 and end 2, or 3 where
-    the attention moves."""
+    the attention moves. Each batch that starts attempts of an owner counts its share once."""
     for fill in FILLS:
         shape = counted()[name, fill]
-        assert shape.usage().write_units <= write_units + 1e-9, [step.what for step in shape.steps]
+        most = write_units + batches / fill
+        assert shape.usage().write_units <= most + 1e-9, [step.what for step in shape.steps]
         assert shape.usage().read_units <= read_units + 1e-9
 
 
