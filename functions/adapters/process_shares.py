@@ -27,10 +27,10 @@ logger = logging.getLogger(__name__)
 
 KEEP = 4.0
 """Seconds for which a process is counted after a write, unless it says more."""
-SPARE = 1.0
-"""Seconds before their end at which it is written again."""
 LOOK_EVERY = 1.5
 """Seconds between two looks whether calls go on beyond what is written."""
+SPARE = 2.0
+"""Seconds before their end at which a start is written: there is time for a look before they are over."""
 REFUSED_SECONDS = 1.0
 REMEMBERED = 1_000
 

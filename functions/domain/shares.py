@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-OVERSHOOT = 10
-"""The starts of a minute exceed their limit by a tenth at most: processes count several with one write."""
+OVERSHOOT = 5
+"""The starts of a minute exceed their limit by a fifth at most: processes count several with one write."""
 BACK_OFF = (1.0, 2.0)
 """Seconds, at random, for which a start is put off that finds no process; doubled with each time, up to `DOUBLINGS`."""
 DOUBLINGS = 3
