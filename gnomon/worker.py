@@ -44,6 +44,9 @@ WAIT_SECONDS = 20
 MOST_ITEMS = 10
 MOST_KEPT = 100
 """Executions that one heartbeat may name."""
+_NOT_WAITED, _PAUSE = 0.9, 2.0
+"""Seconds within which an empty answer has come without waiting, and the pause before the next poll then: the API lets
+only some polls of an owner wait at the same time."""
 _UNHEARD_SECONDS = 5.0
 """Until the next heartbeat, after one that the API did not hear."""
 _MESSAGE_CHARACTERS = 1_000
@@ -134,7 +137,7 @@ class Worker:
             room = self._concurrency - len(self._held)
         if self._stopping.is_set():
             return []
-        poll_id, most = uuid.uuid4().hex, min(room, MOST_ITEMS)
+        poll_id, most, began = uuid.uuid4().hex, min(room, MOST_ITEMS), time.monotonic()
         try:
             claimed = self._calls.ask(
                 lambda client: client.poll(
@@ -148,6 +151,9 @@ class Worker:
             self._after(error)
             return []
         self._refusals = 0
+        if not claimed and time.monotonic() < began + min(_NOT_WAITED, self._wait_seconds):
+            # It was not allowed to wait: as many polls of its owner do.
+            self._stopping.wait(_PAUSE)
         return claimed
 
     def _after(self, error: GnomonError) -> None:
