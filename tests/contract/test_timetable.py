@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from botocore.awsrequest import AWSResponse
@@ -19,6 +20,9 @@ from functions.ports import ArmedHint
 from tests.contract.conftest import make_timetable
 from tests.factories import JOB_ID, NOW, make_hint
 from tests.fakes import FakeClock
+
+if TYPE_CHECKING:
+    from tests.conftest import Aws
 
 
 class Sent(NamedTuple):
@@ -240,3 +244,34 @@ def test_many_are_armed_together_each_on_its_own_way(timetable, sent, clock):
     assert {(one.hint, one.priority) for one in hints} == {(one.hint, one.priority) for one in [*near, far]}
     assert [one.delay for one in hints if one.schedule is None] == [10] * 24
     assert len(hints) == 25
+
+
+def groups(aws: Aws) -> list[str | None]:
+    """MessageGroupId of each message in the queue of normal priority."""
+    url, found = aws.queues[Priority.NORMAL][0], []
+    while messages := aws.sqs.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["MessageGroupId"]
+    ).get("Messages"):
+        found += [message.get("Attributes", {}).get("MessageGroupId") for message in messages]
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_hints_name_their_owner_as_the_tenant_of_a_fair_queue(aws: Aws, count: int) -> None:
+    hints = [ArmedHint(make_hint(attempt=n), NOW - 1, Priority.NORMAL, f"team-{n % 2}") for n in range(1, count + 1)]
+
+    assert make_timetable(aws, FakeClock(NOW)).arm_all(hints) == 0
+
+    assert sorted(map(str, groups(aws))) == sorted(f"team-{n % 2}" for n in range(1, count + 1))
+
+
+@pytest.mark.parametrize("owner", ["team-größe", "team a", "x" * 129])
+def test_an_owner_that_sqs_takes_as_no_group_has_one_all_the_same(aws: Aws, owner: str) -> None:
+    timetable = make_timetable(aws, FakeClock(NOW))
+
+    for name in (owner, owner, "team-b"):
+        timetable.arm_all([ArmedHint(make_hint(), NOW - 1, Priority.NORMAL, name)])
+
+    one, again, other = sorted(map(str, groups(aws)))
+    assert one == again != other == "team-b"
+    assert re.fullmatch(r"[0-9a-f]{64}", one)

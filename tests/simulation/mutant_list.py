@@ -16,6 +16,7 @@ from tests.simulation.mutants_outages import OUTAGE_MUTANTS
 from tests.simulation.mutants_permits import PERMIT_MUTANTS
 from tests.simulation.mutants_races import RACE_MUTANTS
 from tests.simulation.mutants_sender import SENDER_MUTANTS
+from tests.simulation.mutants_shares import SHARE_MUTANTS
 from tests.simulation.mutants_work import WORK_MUTANTS
 
 NAMED = """
@@ -1125,7 +1126,7 @@ MUTANTS: list[Mutant] = [
     ),
 ]
 MUTANTS += WORK_MUTANTS + GATE_MUTANTS + GRAPH_MUTANTS + SENDER_MUTANTS + RACE_MUTANTS + PERMIT_MUTANTS + INPUT_MUTANTS
-MUTANTS += OUTAGE_MUTANTS + ACCESS_MUTANTS + KEY_MUTANTS
+MUTANTS += OUTAGE_MUTANTS + ACCESS_MUTANTS + KEY_MUTANTS + SHARE_MUTANTS
 
 EXCLUDED = {
     "fence alone ignored": "the attempt's number, checked beside it, tells the same: an attempt starts once",
