@@ -90,7 +90,8 @@ def test_a_minute_has_so_many_starts(enter) -> None:
     assert [enter("a", share=share, starts=4) for _ in range(3)] == [None, None, None]
 
     assert enter("b", MINUTE + 59, share=share) == Refusal(until=MINUTE + 60)
-    assert enter("b", MINUTE + 60, share=share) is None
+    assert [enter("b", MINUTE + 60, share=share, starts=4) for _ in range(3)] == [None, None, None]
+    assert enter("b", MINUTE + 61, share=share) == Refusal(until=MINUTE + 120)
 
 
 def test_a_clock_that_is_behind_counts_in_the_minute_that_has_begun(enter) -> None:
