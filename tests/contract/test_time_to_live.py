@@ -23,12 +23,16 @@ from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.adapters.dynamodb_progress import DynamoDbProgress
 from functions.adapters.dynamodb_retry_configs import DynamoDbRetryConfigs
+from functions.adapters.dynamodb_shares import DynamoDbShareRows
 from functions.adapters.dynamodb_slots import DynamoDbSlots
 from functions.adapters.dynamodb_workers import DynamoDbWorkers
 from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
+from functions.adapters.process_shares import ProcessShares
+from functions.domain.definition import Priority
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.instants import rfc3339
 from functions.domain.outcome import TargetAnswer
+from functions.domain.shares import Refusal, Share
 from tests.api_client import Api, user
 from tests.conftest import Aws
 from tests.driver import Driver
@@ -242,7 +246,29 @@ def spoil(stage: Stage) -> None:
     stage.driver.run(60)
 
 
-STORIES = (create_keep_and_delete, fail_skip_and_follow, work, limit_and_break, configure_and_group, spoil)
+def share_and_count(stage: Stage) -> None:
+    rows = DynamoDbShareRows(stage.aws.dynamodb, stage.aws.coordination_table)
+    shares = ProcessShares(rows, dict.fromkeys(Priority, Share(2, 100)), clock=stage.clock, call_later=lambda *_: None)  # type: ignore[arg-type, return-value]  # nothing is called
+    entry = shares.enter("team-a", Priority.NORMAL, lasts=40)
+    assert not isinstance(entry, Refusal)
+    stage.clock.advance(70)
+    rows.stay("team-a", Priority.NORMAL, "p", until=stage.clock.now() + 40, now=stage.clock.now())
+    stage.clock.advance(5)
+    rows.leave("team-a", Priority.NORMAL, "p", now=stage.clock.now())
+    stage.world.owners.register("team-z")
+    stage.world.owners.add_recurring("team-a", 1, most=1)
+    assert stage.world.owners.correct_recurring("team-a", 0, instead_of=1, now=int(stage.clock.now()))
+
+
+STORIES = (
+    create_keep_and_delete,
+    fail_skip_and_follow,
+    work,
+    limit_and_break,
+    configure_and_group,
+    share_and_count,
+    spoil,
+)
 
 
 @pytest.mark.slow

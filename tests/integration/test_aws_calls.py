@@ -39,7 +39,7 @@ def test_only_an_owners_first_job_in_a_process_registers_the_owner() -> None:
 
 
 def test_a_one_time_job_that_succeeds_at_once_costs_eight_write_units() -> None:
-    """Limits 1; put 3 (row, owner and attention index); share of the owner 1 (for each batch), start 1, end 2 (it leaves
+    """Limits 1; put 3 (row, owner and attention index); the owner's share 1 (for each batch), start 1, end 2 (it leaves
     the attention index)."""
     assert counted()["one-time job: created"].write_units <= 4
     run = counted()["one-time job: started and ended"]
