@@ -56,7 +56,7 @@ class WebhookKeyPlace(NamedTuple):
 
 
 class OwnerShare(NamedTuple):
-    """What one owner may have of the executor, in one priority (docs/limits.md)."""
+    """What one owner may have of the executor, in one priority (docs/http-api.md)."""
 
     processes: int
     starts_per_minute: int
