@@ -62,7 +62,8 @@ def _requests(deployed: Deployed, body: Mapping[str, Any], kind: str, more: int)
         Counted(what=f"POST /v1/jobs{kind}", calls=create, budget=3 + more),
         Counted(what=f"POST /v1/jobs with idempotency key{kind}", calls=with_key, budget=4 + more),
         Counted(what=f"GET /v1/jobs/{{jobId}}{kind}", calls=deployed.get(), budget=2 + more),
-        Counted(what=f"GET /v1/jobs{kind}", calls=deployed.list(), budget=3 + more),
+        Counted(what=f"GET /v1/jobs{kind}", calls=deployed.list(owner="team-billing"), budget=3 + more),
+        Counted(what=f"GET /v1/jobs of two owners{kind}", calls=deployed.list(), budget=4 + more),
     ]
 
 

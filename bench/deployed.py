@@ -159,8 +159,10 @@ class Deployed:
         event["requestContext"]["http"]["path"] = self.path
         return self._request(event, 200)[0]
 
-    def list(self) -> list[Call]:
-        event = sample_event("api-list-jobs") | {"rawQueryString": "limit=50"}
+    def list(self, *, owner: str | None = None) -> list[Call]:
+        """A list of one owner, or of both that the caller acts for."""
+        query = "limit=50" if owner is None else f"limit=50&owner={owner}"
+        event = sample_event("api-list-jobs") | {"rawQueryString": query}
         calls, answer = self._request(event, 200)
         if not json.loads(answer["body"])["data"]:
             raise AssertionError("an empty list says nothing about the calls of a list")

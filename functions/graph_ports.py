@@ -69,7 +69,7 @@ class WorkflowStore(Protocol):
         """Raises CorruptDefinitionError where what is stored cannot be read."""
         ...
 
-    def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[Workflow]:
+    def list_by_owners(self, owners: Sequence[str], *, limit: int, cursor: str | None) -> Page[Workflow]:
         """Newest first; one that cannot be read is left out.
 
         Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.

@@ -124,8 +124,8 @@ class JobStore(Protocol):
         """How many shards the waiting index has for each thing."""
         ...
 
-    def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
-        """Ids of the owner's jobs, newest first, from an index that may lag. Soft-deleted ones are not in it.
+    def list_by_owners(self, owners: Sequence[str], *, limit: int, cursor: str | None) -> Page[str]:
+        """Ids of these owners' jobs, newest first, from an index that may lag. Soft-deleted ones are not in it.
 
         Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
         """
@@ -240,8 +240,16 @@ class RateLimits(Protocol):
     def take(self, caller: str, kind: str, *, now: float, creations: int = 0) -> Allowance:
         """Count one request of `kind` ("read" or "write") and `creations` created jobs in one conditional write.
 
-        Raises RateLimitedError; then nothing was counted.
+        Raises RateLimitedError or RevokedError; then nothing was counted.
         """
+        ...
+
+    def revoke(self, subject: str, *, now: float) -> float:
+        """Refuse every request of the caller from now on; returns since when, which a repeat does not change."""
+        ...
+
+    def restore(self, subject: str, *, now: float) -> None:
+        """Let the caller in again; nothing for one that was not revoked."""
         ...
 
     def create(self, caller: str, creations: int, *, now: float) -> None:
@@ -436,10 +444,11 @@ class Workers(Protocol):
         a success."""
         ...
 
-    def list(self, *, limit: int, cursor: str | None) -> Page[Worker]:
-        """By id; one that cannot be read is left out.
+    def list(self, owners: Sequence[str] | None, *, limit: int, cursor: str | None) -> Page[Worker]:
+        """Those of these owners, of all for None, by id; one that cannot be read is left out.
 
-        Raises InvalidFieldError("cursor", …) for a cursor this method did not hand out.
+        A cursor names a worker of these owners. Raises InvalidFieldError("cursor", …) for one this method did not hand
+        out.
         """
         ...
 

@@ -116,6 +116,7 @@ class Approval(TypedDict):
     timeoutSeconds: int
     onTimeout: NotRequired[Literal["reject", "approve"]]
     fourEyes: NotRequired[bool]
+    protected: NotRequired[bool]
 
 
 class DependencyBody(TypedDict):
@@ -222,6 +223,7 @@ class _State(TypedDict):
     enabled: bool
     owner: str
     createdBy: str
+    updatedBy: str
     createdAt: str
     nextRunAt: str | None
     waitingFor: WaitingFor | None

@@ -1,6 +1,6 @@
 """Who may call the API: a user pool with three groups, people's client, and a client for each machine."""
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, Fn, RemovalPolicy, Stack
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
@@ -68,8 +68,9 @@ class Identity(Construct):
             disable_o_auth=True,
             generate_secret=False,
             prevent_user_existence_errors=True,
-            access_token_validity=Duration.hours(1),
-            id_token_validity=Duration.hours(1),
+            # API Gateway does not look tokens up: a group that a user leaves counts for as long as this.
+            access_token_validity=Duration.minutes(stage.person_token_minutes),
+            id_token_validity=Duration.minutes(stage.person_token_minutes),
             refresh_token_validity=Duration.days(1),
         )
 
@@ -98,10 +99,13 @@ class Identity(Construct):
             if machine.team is not None
         }
         """Client ids of the machines that act for a team, and its name."""
-        # Client credentials are exchanged at the pool's domain. Prefixes are unique in a region, hence the account.
+        # Client credentials are exchanged at the pool's domain. Prefixes are unique in a region, hence the beginning of
+        # the stack's own id: the account's would publish it.
+        stack_id = Fn.select(2, Fn.split("/", Stack.of(self).stack_id))
+        unique = Fn.select(0, Fn.split("-", stack_id))
         self.domain = self.pool.add_domain(
             "Domain",
-            cognito_domain=cognito.CognitoDomainOptions(domain_prefix=f"gnomon-{stage.name}-{Stack.of(self).account}"),
+            cognito_domain=cognito.CognitoDomainOptions(domain_prefix=f"gnomon-{stage.name}-{unique}"),
         )
 
     @property

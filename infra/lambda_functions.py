@@ -110,6 +110,8 @@ _LIFECYCLE = FunctionSpec(
 )
 _STREAM_RETRIES = 10
 """Of a batch of a stream, before its place goes to the queue of what cannot be read."""
+_STREAM_AGE = 82_800
+"""Seconds after which a record that was not taken goes there, too: the stream itself forgets after a day."""
 
 
 class GnomonFunction(Construct):
@@ -279,6 +281,7 @@ class Functions(Construct):
             batch_size=batch_size,
             bisect_batch_on_function_error=True,
             maximum_retry_attempts=_STREAM_RETRIES,
+            maximum_record_age_in_seconds=_STREAM_AGE,
             function_response_types=["ReportBatchItemFailures"],
             filter_criteria=lambda_.CfnEventSourceMapping.FilterCriteriaProperty(
                 filters=[

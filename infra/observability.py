@@ -67,6 +67,14 @@ class Observability(Construct):
             threshold=0,
             periods=3,
         )
+        # Not on aborted ones: each cancel of a running attempt aborts its execution.
+        self._alarm(
+            "AttemptsAreCutOff",
+            "Executions of the state machine timed out: their function died or hung past every limit. The sweep "
+            "repeats their attempts when their leases are over.",
+            machine.metric_timed_out(period=_FIVE_MINUTES, statistic="Sum"),
+            threshold=0,
+        )
         for alarm, metric, description in _REPAIRS:
             self._alarm(
                 alarm,

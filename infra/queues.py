@@ -13,6 +13,7 @@ RUN_BATCH = 10
 """Messages that it takes at once."""
 
 _LONGEST = Duration.days(14)
+_NO_REDRIVE = sqs.RedriveAllowPolicy(redrive_permission=sqs.RedrivePermission.DENY_ALL)
 
 
 class Queues(Construct):
@@ -64,6 +65,8 @@ class Queues(Construct):
             retention_period=retention,
             visibility_timeout=visibility,
             dead_letter_queue=dead_letters,
+            # Only the hints' queue takes over what others give up. It cannot name the run queues: they name it.
+            redrive_allow_policy=None if construct_id == "HintsDlq" else _NO_REDRIVE,
         )
         if not self._stage.enforce_ssl:
             acknowledge(queue, SQS4="The emulator of this stage is reached over http on the loopback interface only.")

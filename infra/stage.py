@@ -89,6 +89,8 @@ class Stage:
     cli_credentials: bool
     """Deploy with the credentials of the caller instead of the roles that `cdk bootstrap` made."""
     multi_factor: Literal["OPTIONAL", "REQUIRED"]
+    person_token_minutes: int = 15
+    """How long access tokens of people are valid; they are renewed by a refresh token of a day."""
     machine_clients: tuple[MachineClient, ...] = ()
     """Each has its own secret, limits and audit name, and can be revoked alone: name one for each program."""
     alarm_topic: bool
@@ -179,6 +181,7 @@ LOCAL = Stage(
     cli_credentials=True,
     action_aliases=(("sqs:SendMessage", "sqs:SendMessageBatch"),),
     multi_factor="OPTIONAL",
+    person_token_minutes=60,
     machine_clients=(
         MachineClient(name="scheduler", role="scheduler"),
         MachineClient(name="reader", role="reader"),

@@ -17,6 +17,7 @@ _PARAMETERS = {
     "{jobType}": ".+",
     "{circuitKey}": "[^/]+",
     "{owner}": "[^/]+",
+    "{subject}": "[^/]+",
     "{jobId}": UUID,
     "{workflowId}": UUID,
     "{executionId}": UUID + r"-[0-9a-z]+-\d{4}",

@@ -133,7 +133,7 @@ class Driver:
 
     def all_rows(self) -> list[Job]:
         """Those of every job of the scheduler's, but for deleted ones."""
-        page = self.services.jobs.list_by_owner(SCHEDULER.owner, limit=100, cursor=None)
+        page = self.services.jobs.list_by_owners((SCHEDULER.owner,), limit=100, cursor=None)
         return [self.row(one) for one in page.items]
 
     def history(self, job_id: str) -> list[Execution | SkippedSlots]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from functions.domain.circuit import Circuit, CircuitPolicy
 from functions.domain.circuit_key import CircuitKey
 from functions.domain.concurrency import Slot, place_of
-from functions.domain.cursor import read_cursor, write_cursor
+from functions.domain.cursor import newest, owners_scope, read_cursor, write_cursor
 from functions.domain.errors import (
     CorruptDefinitionError,
     GraphChangedError,
@@ -33,6 +33,7 @@ from functions.domain.errors import (
     LostRaceError,
     NotStartedError,
     RateLimitedError,
+    RevokedError,
     UnavailableError,
     UnreadableRowError,
 )
@@ -84,6 +85,20 @@ class FakeClock:
     def advance(self, seconds: float) -> float:
         self.time += seconds
         return self.time
+
+
+def must_fit_hash_key(text: str) -> str:
+    """As DynamoDB does: 1 to 2 048 bytes for a partition's key."""
+    if not 0 < len(text.encode()) <= 2_048:
+        raise ValueError(f"ValidationException: a hash key of {len(text.encode())} bytes")
+    return text
+
+
+def must_fit_range_key(text: str) -> str:
+    """As DynamoDB does: 1 to 1 024 bytes for a sort key."""
+    if not 0 < len(text.encode()) <= 1_024:
+        raise ValueError(f"ValidationException: a range key of {len(text.encode())} bytes")
+    return text
 
 
 class InMemoryJobs:
@@ -278,15 +293,15 @@ class InMemoryJobs:
             )
         return waiting[:limit]
 
-    def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
-        self.calls.append("list_by_owner")
-        scope = f"owner {owner}"
+    def list_by_owners(self, owners: Sequence[str], *, limit: int, cursor: str | None) -> Page[str]:
+        self.calls.append("list_by_owners")
+        scope = owners_scope("owner", owners)
         before = None if cursor is None else read_cursor(cursor, scope=scope)
+        for owner in owners:
+            must_fit_hash_key(owner)
         with self._lock:
-            owned = sorted((place for who, place in self._owned.values() if who == owner), reverse=True)
-        places = [place for place in owned if before is None or place < before]
-        more = len(places) > limit
-        places = places[:limit]
+            owned = [place for who, place in self._owned.values() if who in owners]
+        places, more = newest((place for place in owned if before is None or place < before), limit)
         return Page(
             items=[place.split("#", 1)[1] for place in places],
             cursor=write_cursor(places[-1], scope=scope) if more else None,
@@ -638,6 +653,7 @@ class InMemoryRateLimits:
             "creation": Bucket(limit=creations_per_day, period_seconds=86_400),
         }
         self._arrivals: dict[tuple[str, str], int] = {}
+        self.revoked: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def take(self, caller: str, kind: str, *, now: float, creations: int = 0) -> Allowance:
@@ -653,6 +669,13 @@ class InMemoryRateLimits:
     def create(self, caller: str, creations: int, *, now: float) -> None:
         self._take(caller, {"creation": creations}, microseconds(now))
 
+    def revoke(self, subject: str, *, now: float) -> float:
+        must_fit_range_key(subject)
+        return self.revoked.setdefault(subject, round(now, 3))
+
+    def restore(self, subject: str, *, now: float) -> None:
+        self.revoked.pop(subject, None)
+
     def _take(self, caller: str, wanted: dict[str, int], at: int) -> dict[str, int]:
         done: list[dict[str, int]] = []
 
@@ -660,6 +683,8 @@ class InMemoryRateLimits:
             with self._lock:
                 if done:
                     return
+                if caller in self.revoked:
+                    raise RevokedError
                 arrivals = {}
                 for name, tokens in wanted.items():
                     bucket, old = self.buckets[name], self._arrivals.get((caller, name), 0)
@@ -733,6 +758,7 @@ class InMemoryRetryConfigs:
         """Types whose rows cannot be read."""
 
     def get(self, job_type: str) -> StoredTypeConfig | None:
+        must_fit_range_key(job_type)
         if job_type in self.broken:
             raise CorruptDefinitionError
         return self.rows.get(job_type)
@@ -836,6 +862,7 @@ class InMemoryOwners:
             return True
 
     def register(self, owner: str) -> None:
+        must_fit_range_key(owner)
         if owner not in self.known:
             self.faults.run("owners.register", lambda: self.known.add(owner))
 
@@ -851,6 +878,7 @@ class InMemoryCircuits:
         self._lock = threading.RLock()
 
     def get(self, key: str) -> Circuit:
+        must_fit_range_key(key)
         self.calls.append("get")
         with self._lock:
             return self.rows.get(key, Circuit(key=key))
@@ -960,12 +988,14 @@ class InMemoryWorkers:
 
         return self.faults.run("workers.save", apply)
 
-    def list(self, *, limit: int, cursor: str | None) -> Page[Worker]:
-        after = "" if cursor is None else read_cursor(cursor, scope="workers")
-        ids = sorted(worker_id for worker_id in self.rows if worker_id > after)
+    def list(self, owners: Sequence[str] | None, *, limit: int, cursor: str | None) -> Page[Worker]:
+        scope = "workers" if owners is None else owners_scope("workers", owners)
+        after = "" if cursor is None else read_cursor(cursor, scope=scope)
+        rows = [row for row in self.rows.values() if owners is None or row.owner in owners]
+        ids = sorted(row.id for row in rows if row.id > after)
         more = len(ids) > limit
         found = [self.rows[worker_id] for worker_id in ids[:limit]]
-        return Page(items=found, cursor=write_cursor(found[-1].id, scope="workers") if more else None)
+        return Page(items=found, cursor=write_cursor(found[-1].id, scope=scope) if more else None)
 
 
 class InMemoryProgress:

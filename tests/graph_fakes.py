@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functions.domain.cursor import read_cursor, write_cursor
+from functions.domain.cursor import newest, owners_scope, read_cursor, write_cursor
 from functions.domain.errors import CorruptDefinitionError, GraphChangedError
 from functions.ports import Page
 from tests.faults import Faults
@@ -67,13 +67,11 @@ class InMemoryWorkflows:
             raise CorruptDefinitionError
         return self.rows.get(workflow_id)
 
-    def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[Workflow]:
-        scope = f"workflows {owner}"
+    def list_by_owners(self, owners: Sequence[str], *, limit: int, cursor: str | None) -> Page[Workflow]:
+        scope = owners_scope("workflows", owners)
         before = None if cursor is None else read_cursor(cursor, scope=scope)
-        places = {f"{row.created_at:010d}#{row.id}": row for row in self.rows.values() if row.owner == owner}
-        keys = [key for key in sorted(places, reverse=True) if before is None or key < before]
-        more = len(keys) > limit
-        keys = keys[:limit]
+        places = {f"{row.created_at:010d}#{row.id}": row for row in self.rows.values() if row.owner in owners}
+        keys, more = newest((key for key in places if before is None or key < before), limit)
         return Page(
             items=[places[key] for key in keys if places[key].id not in self.broken],
             cursor=write_cursor(keys[-1], scope=scope) if more else None,

@@ -37,6 +37,7 @@ KINDS: Mapping[str, Kept] = {
     "end": Kept(RETENTION_DAYS * DAY, since="t"),
     "idempotency": Kept(3_600),
     "bucket": Kept(2 * DAY),
+    "revocation": Kept(None),
     "owner": Kept(None),
     "retry-config": Kept(None),
     "circuit": Kept(30 * DAY),
@@ -66,6 +67,8 @@ def kind_of(table: str, item: Item) -> str:
         kind = "idempotency"
     else:
         kind = item["kind"]["S"].split("#", 1)[0]
+        if kind == "bucket" and "rv" in item:
+            kind = "revocation"
     assert kind in KINDS, f"nobody has said how long {table} keeps {kind!r}: {item}"
     return kind
 

@@ -10,12 +10,12 @@ from functions.adapters.dynamodb_keys import CIRCUITS, circuit_key_of, row_of
 from functions.adapters.dynamodb_set_aside import is_set_aside
 from functions.adapters.dynamodb_workers import read_worker
 from functions.domain.event import Change
-from functions.domain.target_events import CircuitChange, WorkerRegistered
+from functions.domain.target_events import CircuitChange, WorkerDrained, WorkerRegistered
 
 STATE = "S"
 
 
-def read_change(record: dict[str, Any]) -> Change | CircuitChange | WorkerRegistered | None:
+def read_change(record: dict[str, Any]) -> Change | CircuitChange | WorkerRegistered | WorkerDrained | None:
     """The change; None for a record that tells nothing: of a definition, of what expired, of a heartbeat,
     of a row that was only set aside.
 
@@ -25,7 +25,7 @@ def read_change(record: dict[str, Any]) -> Change | CircuitChange | WorkerRegist
     if record["eventName"] == "REMOVE":
         return None
     if "kind" in images["Keys"]:
-        return _coordinated(record["eventName"], images)
+        return _coordinated(record["eventName"], images, at=float(images["ApproximateCreationDateTime"]))
     if row_of(images["Keys"]) != STATE:
         return None
     if is_set_aside(images["NewImage"]):
@@ -38,10 +38,16 @@ def read_change(record: dict[str, Any]) -> Change | CircuitChange | WorkerRegist
     )
 
 
-def _coordinated(event: str, images: dict[str, Any]) -> CircuitChange | WorkerRegistered | None:
+def _coordinated(
+    event: str, images: dict[str, Any], *, at: float
+) -> CircuitChange | WorkerRegistered | WorkerDrained | None:
     kind, old, new = images["Keys"]["kind"]["S"], images.get("OldImage"), images["NewImage"]
-    if kind == "worker" and event == "INSERT":
-        return WorkerRegistered(worker=read_worker(new))
+    if kind == "worker":
+        worker = read_worker(new)
+        if event == "INSERT":
+            return WorkerRegistered(worker=worker)
+        was_draining = old is not None and read_worker(old).draining
+        return WorkerDrained(worker=worker, at=at) if worker.draining and not was_draining else None
     if not kind.startswith(CIRCUITS):
         return None
     key = circuit_key_of(new)

@@ -18,6 +18,7 @@ from functions.adapters.dynamodb_keys import (
     number,
     text,
 )
+from functions.domain.actor import Actor
 from functions.domain.circuit import Circuit, Probe
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.ports import Page
@@ -88,6 +89,8 @@ def _item(circuit: Circuit) -> dict[str, Any]:
     }
     if circuit.open_until is not None:
         item["ou"] = number(circuit.open_until)
+    if circuit.reset_by is not None:
+        item["rb"] = text(circuit.reset_by.as_text())
     if circuit.probe is not None:
         item |= {"pe": text(circuit.probe.execution_id), "pu": number(circuit.probe.until)}
     return item
@@ -109,4 +112,5 @@ def read_circuit(key: str, item: Item | None) -> Circuit:
         open_until=int(item["ou"]["N"]) if "ou" in item else None,
         successes=int(item["ns"]["N"]),
         probe=probe,
+        reset_by=Actor.read(item["rb"]["S"]) if "rb" in item else None,
     )

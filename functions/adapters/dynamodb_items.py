@@ -43,12 +43,13 @@ from functions.adapters.dynamodb_keys import (
     waiting_shard,
 )
 from functions.adapters.stored_results import make_execution, make_last_run
+from functions.domain.actor import Actor
 from functions.domain.concurrency import place_of
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError, UnreadableRowError
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.ids import is_slot_id
-from functions.domain.job import Followed, Gap, Job, SkipReason, Upstream
+from functions.domain.job import Followed, Gap, GateChange, GateChanged, Job, SkipReason, Upstream
 from functions.domain.run import ActiveRun, Approval, Decision, LastRun, Outcome, RunState
 from functions.domain.silence import Silence
 from functions.domain.stored_json import read_stored
@@ -69,6 +70,11 @@ def _slot(value: str) -> str:
     return value
 
 
+_ACTOR = Kind(lambda actor: text(actor.as_text()), lambda value: Actor.read(str(value["S"])))
+_GATE_CHANGE_FIELDS = (
+    Field("revision", "n", INT, REQUIRED),
+    Field("what", "w", enumerated(GateChanged), REQUIRED),
+)
 _SLOT_ID = Kind(text, lambda value: _slot(value["S"]))
 _APPROVAL = mapped(
     Approval,
@@ -168,7 +174,10 @@ _JOB = (
     Field("write_id", "wid", TEXT, ""),
     Field("definition_row", "dr", TEXT),
     Field("revised_by", "rw", TEXT, ""),
+    Field("acted", "by", _ACTOR),
+    Field("updated_by", "ub", TEXT),
     Field("changed_by", "ch", TEXT),
+    Field("gate_change", "gc", mapped(GateChange, _GATE_CHANGE_FIELDS)),
     Field("priority", "pr", enumerated(Priority), Priority.NORMAL),
     Field("lean", "ln", FLAG, default=False),
     Field("spread", "sp", INT, 0),
@@ -273,6 +282,7 @@ _EXECUTION = (
     Field("deferred_for", "dr", TEXT),
     Field("worker_id", "w", TEXT),
     Field("approval", "ap", _APPROVAL),
+    Field("cancelled_by", "by", _ACTOR),
 )
 _SKIPPED = (
     Field("first", "from", INT, REQUIRED),

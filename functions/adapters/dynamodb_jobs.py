@@ -28,6 +28,7 @@ from functions.adapters.dynamodb_keys import (
     Item,
     attention_partition,
     definition_key,
+    job_at,
     job_id_of,
     number,
     owner_start_key,
@@ -38,7 +39,7 @@ from functions.adapters.dynamodb_keys import (
 )
 from functions.adapters.dynamodb_set_aside import set_aside
 from functions.adapters.dynamodb_transactions import Refusal, past_transactions, write_together
-from functions.domain.cursor import read_cursor, write_cursor
+from functions.domain.cursor import newest, owners_scope, read_cursor, write_cursor
 from functions.domain.errors import (
     CorruptDefinitionError,
     GraphChangedError,
@@ -183,27 +184,30 @@ class DynamoDbJobs:
         )
         return [(str(item["ws"]["S"]), job_id_of(item)) for item in answer["Items"]]
 
-    def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[str]:
-        scope = f"owner {owner}"
-        start: dict[str, Any] = {}
-        if cursor is not None:
-            start = {"ExclusiveStartKey": owner_start_key(owner, read_cursor(cursor, scope=scope))}
-        # One more than asked for tells whether there is another page. Keys only: 100 are far below the 1 MB of a page.
+    def list_by_owners(self, owners: Sequence[str], *, limit: int, cursor: str | None) -> Page[str]:
+        scope = owners_scope("owner", owners)
+        before = None if cursor is None else read_cursor(cursor, scope=scope)
+        pages = for_all(lambda owner: self._places(owner, limit + 1, before), sorted(owners))
+        places, more = newest((place for page in pages for place in page), limit)
+        return Page(
+            items=[job_at(place) for place in places],
+            cursor=write_cursor(places[-1], scope=scope) if more else None,
+        )
+
+    def _places(self, owner: str, limit: int, before: str | None) -> list[str]:
+        """Where the owner's newest jobs stand that are older than `before`."""
+        start: dict[str, Any] = {} if before is None else {"ExclusiveStartKey": owner_start_key(owner, before)}
+        # Keys only: 100 are far below the 1 MB of a page.
         answer = self._client.query(
             TableName=self._table,
             IndexName=OWNER_INDEX,
             KeyConditionExpression="ow = :owner",
             ExpressionAttributeValues={":owner": text(owner)},
             ScanIndexForward=False,
-            Limit=limit + 1,
+            Limit=limit,
             **start,
         )
-        items = answer["Items"][:limit]
-        more = len(answer["Items"]) > limit
-        return Page(
-            items=[job_id_of(item) for item in items],
-            cursor=write_cursor(str(items[-1]["oc"]["S"]), scope=scope) if more else None,
-        )
+        return [str(item["oc"]["S"]) for item in answer["Items"]]
 
     def _get(self, key: Mapping[str, Any]) -> Item | None:
         return self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")

@@ -56,6 +56,7 @@ DEAD_LETTERS = "d"
 _ENDS = "#ends"
 _OWNER_PLACE = re.compile(r"\d{10}#[0-9a-f-]{36}", re.ASCII)
 _WORKFLOW_PLACE = re.compile(r"\d{10}#.{1,64}", re.ASCII)
+_WORKER_PLACE = re.compile(r"[a-z2-7]{16}", re.ASCII)
 _CIRCUIT_PLACE = re.compile(r"[!-~]{1,1024}", re.ASCII)
 _HISTORY_PLACE = re.compile(r"\d{10}([dm][a-z2-7]{8})?-\d{4}", re.ASCII)
 
@@ -114,13 +115,18 @@ def owner_place(created_at: int, job_id: str) -> str:
     return f"{created_at:010d}#{job_id}"
 
 
+def job_at(place: str) -> str:
+    """The id of the job that stands there."""
+    return place.split("#", 1)[1]
+
+
 def owner_start_key(owner: str, place: str) -> dict[str, Any]:
     """Where a query of the owner index goes on: the place is the cursor's, the owner the request's.
 
     Raises InvalidFieldError("cursor", …) for what is no place: DynamoDB would refuse it in words of its own.
     """
     _must_be_place(place, _OWNER_PLACE)
-    return state_key(place.split("#", 1)[1]) | {"ow": text(owner), "oc": text(place)}
+    return state_key(job_at(place)) | {"ow": text(owner), "oc": text(place)}
 
 
 # --- Executions ---
@@ -182,6 +188,12 @@ def bucket_key(caller: str) -> dict[str, Any]:
 
 def worker_key(worker_id: str) -> dict[str, Any]:
     return {"kind": text("worker"), "name": text(worker_id)}
+
+
+def worker_position(place: str) -> str:
+    """Raises InvalidFieldError("cursor", …) for what is no worker's id."""
+    _must_be_place(place, _WORKER_PLACE)
+    return place
 
 
 def progress_key(execution_id: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.adapters.dynamodb_conditions import refusing_item
 from functions.adapters.dynamodb_keys import Item, bucket_key, number, text
-from functions.domain.errors import RateLimitedError, UnavailableError
+from functions.domain.errors import RateLimitedError, RevokedError, UnavailableError
 from functions.domain.ids import new_write_id
 from functions.domain.limits import MICROSECONDS, Bucket, microseconds
 from functions.ports import Allowance
@@ -28,6 +28,8 @@ REFUSED_SECONDS = 1
 KEEP_SECONDS = 2 * 86_400
 """A row nobody used for longer than any bucket's period says nothing: it may expire."""
 
+_REVOKED = "rv"
+"""Since when the caller is refused; a row that has it never expires."""
 _ATTRIBUTES = {"read": "r", "write": "w", "work": "k", "creation": "c"}
 
 
@@ -91,9 +93,37 @@ class DynamoDbRateLimits:
             if taken:
                 return _allowance(wanted[0], arrivals, now=at)
             self._refused[caller] = at
+            if _REVOKED in stored:
+                raise RevokedError
             for one in wanted:
                 _must_hold(one, arrivals.get(one.attribute, 0), now=at)
         raise UnavailableError
+
+    def revoke(self, subject: str, *, now: float) -> float:
+        # The row that each request of the caller writes; without a time to live, since nothing else remembers.
+        answer = self._client.update_item(
+            TableName=self._table,
+            Key=bucket_key(subject),
+            UpdateExpression="SET #revoked = if_not_exists(#revoked, :now) REMOVE #ttl",
+            ExpressionAttributeNames={"#revoked": _REVOKED, "#ttl": "ttl"},
+            ExpressionAttributeValues={":now": number(round(now, 3))},
+            ReturnValues="ALL_NEW",
+        )
+        return float(answer["Attributes"][_REVOKED]["N"])
+
+    def restore(self, subject: str, *, now: float) -> None:
+        try:
+            self._client.update_item(
+                TableName=self._table,
+                Key=bucket_key(subject),
+                UpdateExpression="SET #ttl = :ttl REMOVE #revoked",
+                ConditionExpression="attribute_exists(#revoked)",
+                ExpressionAttributeNames={"#revoked": _REVOKED, "#ttl": "ttl"},
+                ExpressionAttributeValues={":ttl": number(int(now) + KEEP_SECONDS)},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            refusing_item(error)
 
     def give_back(self, caller: str, *, creations: int) -> None:
         mark = new_write_id()
@@ -123,7 +153,8 @@ class DynamoDbRateLimits:
         ttl = now // 1_000_000 + KEEP_SECONDS
         sets, values = ["#ttl = :ttl", "#wid = :wid"], {":ttl": number(ttl), ":wid": text(mark), ":now": number(now)}
         # An update that the SDK repeats after a lost answer must not take the tokens twice.
-        conditions, names = ["(attribute_not_exists(#wid) OR #wid <> :wid)"], {"#ttl": "ttl", "#wid": "wid"}
+        conditions = ["(attribute_not_exists(#wid) OR #wid <> :wid)", "attribute_not_exists(#revoked)"]
+        names = {"#ttl": "ttl", "#wid": "wid", "#revoked": _REVOKED}
         for one in wanted:
             name, cost = one.attribute, one.bucket.cost(one.tokens)
             names[f"#{name}"] = name

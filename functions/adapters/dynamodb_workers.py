@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from functions.adapters.dynamodb_conditions import refusing_item
-from functions.adapters.dynamodb_keys import Item, number, text, worker_key
+from functions.adapters.dynamodb_keys import Item, name_of, number, text, worker_key, worker_position
+from functions.domain.actor import Actor
 from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.ids import new_write_id
-from functions.domain.worker import Worker
+from functions.domain.worker import Worker, owner_prefix
+from functions.parallel import for_all
 from functions.ports import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
 logger = logging.getLogger(__name__)
-
-_SCOPE = "workers"
 
 KEEP_SECONDS = 86_400
 """After its last heartbeat."""
@@ -33,7 +35,7 @@ class DynamoDbWorkers:
 
     | attribute | field | | attribute | field |
     |---|---|---|---|---|
-    | `o` `cb` `nm` | owner, created_by, name | | `dr` | draining |
+    | `o` `cb` `nm` | owner, created_by, name | | `dr` `db` | draining, drained_by |
     | `q` `mi` | queues, max_items | | `pi` `in` | poll_id, intended |
     | `ra` `sa` | registered_at, seen_at | | `v` `wid` | version, mark of its write |
     """
@@ -82,12 +84,15 @@ class DynamoDbWorkers:
 
     def save(self, read: Worker, new: Worker) -> Worker | None:
         mark, version = new_write_id(), read.version + 1
-        poll = {":pi": text(new.poll_id)} if new.poll_id is not None else {}
+        more = {} if new.poll_id is None else {"pi": text(new.poll_id)}
+        if new.drained_by is not None:
+            more["db"] = text(new.drained_by.as_text())
         try:
             self._client.update_item(
                 TableName=self._table,
                 Key=worker_key(read.id),
-                UpdateExpression=f"SET dr = :dr, #in = :in, v = :v, wid = :wid{', pi = :pi' if poll else ''}",
+                UpdateExpression="SET dr = :dr, #in = :in, v = :v, wid = :wid"
+                + "".join(f", {name} = :{name}" for name in more),
                 ConditionExpression="v = :read",
                 ExpressionAttributeNames={"#in": "in"},
                 ExpressionAttributeValues={
@@ -96,7 +101,7 @@ class DynamoDbWorkers:
                     ":v": number(version),
                     ":wid": text(mark),
                     ":read": number(read.version),
-                    **poll,
+                    **{f":{name}": value for name, value in more.items()},
                 },
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
@@ -106,27 +111,47 @@ class DynamoDbWorkers:
                 return None
         return dataclasses.replace(new, version=version)
 
-    def list(self, *, limit: int, cursor: str | None) -> Page[Worker]:
-        start: dict[str, Any] = {}
-        if cursor is not None:
-            start = {"ExclusiveStartKey": worker_key(read_cursor(cursor, scope=_SCOPE))}
-        # One more than asked for tells whether there is another page; 101 rows of 2 KB are far below its 1 MB.
-        answer = self._client.query(
-            TableName=self._table,
-            KeyConditionExpression="#kind = :kind",
-            ExpressionAttributeNames={"#kind": "kind"},
-            ExpressionAttributeValues={":kind": worker_key("")["kind"]},
-            ConsistentRead=True,
-            Limit=limit + 1,
-            **start,
-        )
-        items = answer["Items"][:limit]
-        more = len(answer["Items"]) > limit
-        last = str(items[-1]["name"]["S"]) if more else None
+    def list(self, owners: Sequence[str] | None, *, limit: int, cursor: str | None) -> Page[Worker]:
+        scope = "workers" if owners is None else f"workers {json.dumps(sorted(owners))}"
+        after = None if cursor is None else worker_position(read_cursor(cursor, scope=scope))
+        parts: Sequence[str | None] = (None,) if owners is None else tuple(sorted(owners))
+        found = for_all(lambda one: self._some(one, limit + 1, after), parts)
+        items = sorted((item for items in found for item in items), key=name_of)
+        more, items = len(items) > limit, items[:limit]
         return Page(
             items=[worker for item in items for worker in _readable(item)],
-            cursor=None if last is None else write_cursor(last, scope=_SCOPE),
+            cursor=write_cursor(name_of(items[-1]), scope=scope) if more else None,
         )
+
+    def _some(self, owner: str | None, limit: int, after: str | None) -> Sequence[Item]:
+        """The first workers after this id, of one owner or of all. Ids of an owner's workers begin alike."""
+        prefix = "" if owner is None else owner_prefix(owner)
+        # Ids are of one length: behind an id comes whatever is greater than the id with something behind it.
+        first, last = max(prefix, "" if after is None else f"{after}0") or "0", f"{prefix}{{"
+        if first > last:
+            return []
+        items = deque[Item]()
+        start: dict[str, Any] = {}
+        while len(items) < limit:
+            # 101 rows of 2 KB are far below the 1 MB of a page.
+            answer = self._client.query(
+                TableName=self._table,
+                KeyConditionExpression="#kind = :kind AND #name BETWEEN :first AND :last",
+                ExpressionAttributeNames={"#kind": "kind", "#name": "name"},
+                ExpressionAttributeValues={
+                    ":kind": worker_key("")["kind"],
+                    ":first": text(first),
+                    ":last": text(last),
+                },
+                ConsistentRead=True,
+                Limit=limit - len(items),
+                **start,
+            )
+            items += [item for item in answer["Items"] if owner is None or item.get("o") == text(owner)]
+            if "LastEvaluatedKey" not in answer:
+                break
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        return tuple(items)
 
 
 def _readable(item: Item) -> Iterator[Worker]:
@@ -148,6 +173,7 @@ def read_worker(item: Item) -> Worker:
         registered_at=int(item["ra"]["N"]),
         seen_at=int(item["sa"]["N"]),
         draining=bool(item.get("dr", {}).get("BOOL", False)),
+        drained_by=Actor.read(str(item["db"]["S"])) if "db" in item else None,
         poll_id=str(item["pi"]["S"]) if "pi" in item else None,
         intended=tuple(str(one["S"]) for one in item.get("in", {}).get("L", [])),
         version=int(item["v"]["N"]),

@@ -21,14 +21,15 @@ from functions.adapters.dynamodb_keys import (
     workflow_row,
     workflows_kind,
 )
-from functions.domain.cursor import read_cursor, write_cursor
+from functions.domain.cursor import newest, owners_scope, read_cursor, write_cursor
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.stored_json import read_stored
 from functions.graph_ports import Workflow
+from functions.parallel import for_all
 from functions.ports import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -74,12 +75,22 @@ class DynamoDbWorkflows:
         item = self._client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
         return None if item is None else _read(item)
 
-    def list_by_owner(self, owner: str, *, limit: int, cursor: str | None) -> Page[Workflow]:
-        scope = f"workflows {owner}"
-        start: dict[str, Any] = {}
-        if cursor is not None:
-            start = {"ExclusiveStartKey": listed_workflow(owner, read_cursor(cursor, scope=scope))}
-        # One more than asked for tells whether there is another page. Keys only: 100 are far below the 1 MB of a page.
+    def list_by_owners(self, owners: Sequence[str], *, limit: int, cursor: str | None) -> Page[Workflow]:
+        scope = owners_scope("workflows", owners)
+        before = None if cursor is None else read_cursor(cursor, scope=scope)
+        pages = for_all(lambda owner: self._places(owner, limit + 1, before), sorted(owners))
+        places, more = newest((place for page in pages for place in page), limit)
+        keys = {workflow_at(place): workflow_row(workflow_at(place)) for place in places}
+        rows = {name_of(item): item for item in read_batch(self._client, self._table, list(keys.values()))}
+        return Page(
+            items=[one for place in places for one in _shown(owners, place, rows.get(workflow_at(place)))],
+            cursor=write_cursor(places[-1], scope=scope) if more else None,
+        )
+
+    def _places(self, owner: str, limit: int, before: str | None) -> list[str]:
+        """Where the owner's newest workflows stand that are older than `before`."""
+        start: dict[str, Any] = {} if before is None else {"ExclusiveStartKey": listed_workflow(owner, before)}
+        # Keys only: 100 are far below the 1 MB of a page.
         answer = self._client.query(
             TableName=self._table,
             KeyConditionExpression="#kind = :kind",
@@ -87,17 +98,10 @@ class DynamoDbWorkflows:
             ExpressionAttributeValues={":kind": text(workflows_kind(owner))},
             ScanIndexForward=False,
             ConsistentRead=True,
-            Limit=limit + 1,
+            Limit=limit,
             **start,
         )
-        places = [name_of(item) for item in answer["Items"]]
-        more, places = len(places) > limit, places[:limit]
-        keys = {workflow_at(place): workflow_row(workflow_at(place)) for place in places}
-        rows = {name_of(item): item for item in read_batch(self._client, self._table, list(keys.values()))}
-        return Page(
-            items=[workflow for place in places for workflow in _shown(owner, place, rows.get(workflow_at(place)))],
-            cursor=write_cursor(places[-1], scope=scope) if more else None,
-        )
+        return [name_of(item) for item in answer["Items"]]
 
 
 def _item(workflow: Workflow) -> dict[str, Any]:
@@ -131,7 +135,7 @@ def _pair(name: object, job_id: object) -> tuple[str, str]:
     return name, job_id
 
 
-def _shown(owner: str, place: str, item: Item | None) -> Iterator[Workflow]:
+def _shown(owners: Sequence[str], place: str, item: Item | None) -> Iterator[Workflow]:
     if item is None:
         return
     try:
@@ -139,5 +143,5 @@ def _shown(owner: str, place: str, item: Item | None) -> Iterator[Workflow]:
     except CorruptDefinitionError:
         logger.exception("a workflow was left out of a list")
         return
-    if (workflow.owner, workflow_place(workflow.created_at, workflow.id)) == (owner, place):
+    if workflow.owner in owners and workflow_place(workflow.created_at, workflow.id) == place:
         yield workflow

@@ -22,13 +22,15 @@ from functions.adapters.answers import (
     timed_out,
 )
 from functions.adapters.deadline import Deadline, DeadlineError, within
+from functions.adapters.hidden_values import HiddenValues
 from functions.adapters.http_answer import AnswerReader
 from functions.adapters.http_connection import connect, describe_error, exchange
 from functions.adapters.secret_values import SecretError, SecretValues
 from functions.adapters.webhook_signature import WebhookSignature
 from functions.domain.errors import InvalidFieldError
+from functions.domain.masking import masked_url
 from functions.domain.result import Extent, NotJsonError, ResultError, ResultTooLargeError, kept_result
-from functions.domain.target import MASK, check_header_value, is_sensitive
+from functions.domain.target import check_header_value
 from functions.domain.target_url import shown_value
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class HttpTarget:
         except UnresolvedError as error:
             return failed("NETWORK_ERROR", str(error))
         except OSError as error:
-            return failed("NETWORK_ERROR", f"{target.get('url')}: {describe_error(error)}")
+            return failed("NETWORK_ERROR", f"{masked_url(str(target.get('url')))}: {describe_error(error)}")
 
     def _send(self, invocation: Invocation, target: Mapping[str, object], deadline: Deadline) -> TargetAnswer:
         destination = self._guard.destination(str(target["url"]))
@@ -90,7 +92,7 @@ class HttpTarget:
         answer = AnswerReader()
         with closing(connect(destination, deadline, tls)) as connection:
             exchange(connection, request, answer, deadline)
-        return self._judge(answer, hidden=_find_hidden_values(own, target))
+        return self._judge(answer, HiddenValues.of_request(own, target, invocation.callback_token))
 
     def _own_headers(self, invocation: Invocation, method: str, body: bytes) -> dict[str, str]:
         scheduled_for = datetime.fromtimestamp(invocation.scheduled_for, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -122,7 +124,7 @@ class HttpTarget:
             values[name] = text
         return values
 
-    def _judge(self, answer: AnswerReader, *, hidden: list[str]) -> TargetAnswer:
+    def _judge(self, answer: AnswerReader, hidden: HiddenValues) -> TargetAnswer:
         if answer.is_success:
             return _describe_success(answer, hidden)
         return failed(
@@ -144,7 +146,7 @@ def _build_head(method: str, resource: str, headers: Mapping[str, str]) -> bytes
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _describe_success(answer: AnswerReader, hidden: list[str]) -> TargetAnswer:
+def _describe_success(answer: AnswerReader, hidden: HiddenValues) -> TargetAnswer:
     """What is kept of a success. One whose result cannot be kept stays one: the work is done, and a stranger's API
     cannot be told to answer otherwise (docs/decisions/0049-results-are-kept-whole-or-refused.md)."""
     declared, text = http_body.is_json(answer.content_type), ""
@@ -159,33 +161,19 @@ def _describe_success(answer: AnswerReader, hidden: list[str]) -> TargetAnswer:
         return completed_without_result(error.code, _make_printable(f"the answer cannot be read: {error}{quoted}"))
 
 
-def _read_text(answer: AnswerReader, hidden: list[str], *, strict: bool) -> tuple[str, Extent]:
+def _read_text(answer: AnswerReader, hidden: HiddenValues, *, strict: bool) -> tuple[str, Extent]:
     """The body, with what nobody may see masked; raises ResultUnreadableError."""
     body, extent = http_body.decode_body(bytes(answer.body), answer.codings, answer.extent)
     text = http_body.read_text(body, answer.content_type, strict=strict and extent is Extent.WHOLE)
-    for secret in hidden:
-        text = text.replace(secret, MASK)
-    return text, extent
+    return hidden.hide(text), extent
 
 
-def _find_hidden_values(headers: Mapping[str, str], target: Mapping[str, object]) -> list[str]:
-    """Values a target may echo and nobody may see: secrets and sensitive headers, with and without their scheme."""
-    written = target.get("headers")
-    secrets = (
-        {name for name, value in written.items() if isinstance(value, Mapping)}
-        if isinstance(written, Mapping)
-        else set()
-    )
-    values = [value for name, value in headers.items() if name in secrets or is_sensitive(name)]
-    parts = {part for value in values for part in (value, value.split(" ")[-1]) if len(part) >= 8}
-    return sorted(parts, key=len, reverse=True)
-
-
-def _explain(answer: AnswerReader, hidden: list[str]) -> str:
-    message = f"HTTP {answer.status} {answer.reason}".strip()
+def _explain(answer: AnswerReader, hidden: HiddenValues) -> str:
+    message = hidden.hide(f"HTTP {answer.status} {answer.reason}".strip())
     location = answer.headers.get("location")
     if 300 <= (answer.status or 0) < 400 and location is not None:
-        return _make_printable(f"{message}: redirects are not followed (to {shown_value(location)})")
+        shown = shown_value(masked_url(hidden.hide(location)))
+        return _make_printable(f"{message}: redirects are not followed (to {shown})")
     try:
         quoted = _quote(_read_text(answer, hidden, strict=False)[0])
     except ResultError:

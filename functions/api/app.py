@@ -16,6 +16,7 @@ from functions.api.routes_jobs import JobRoutes
 from functions.api.routes_poll import PollRoutes
 from functions.api.routes_reports import ReportRoutes
 from functions.api.routes_retry_configs import RetryConfigRoutes
+from functions.api.routes_revocations import RevocationRoutes
 from functions.api.routes_schedule import ScheduleRoutes
 from functions.api.routes_webhook_keys import WebhookKeyRoutes
 from functions.api.routes_workers import WorkerRoutes
@@ -67,17 +68,20 @@ def create_app(  # noqa: PLR0913 - everything that a stage, or a test, brings al
             "history": lambda: services.history.get(_NOBODY, "0000000000", 1),
         }
     health = HealthRoutes(stage, version, services.clock, probes)
-    return App(_routes(services, drafts, health, address), services.clock, limits, is_transient, machine_teams).answer
+    routes = _routes(services, drafts, health, address, limits)
+    return App(routes, services.clock, limits, is_transient, machine_teams).answer
 
 
 def routes_without_services() -> tuple[Route, ...]:
     """Every route, to be described and not to be called."""
     nothing: Any = None
     health = HealthRoutes("", "", nothing, {})
-    return _routes(nothing, nothing, health, "")
+    return _routes(nothing, nothing, health, "", nothing)
 
 
-def _routes(services: Services, drafts: DraftReader, health: HealthRoutes, address: str) -> tuple[Route, ...]:
+def _routes(
+    services: Services, drafts: DraftReader, health: HealthRoutes, address: str, limits: RateLimits
+) -> tuple[Route, ...]:
     documents = DocumentRoutes(lambda: routes, address)
     routes = (
         *JobRoutes(services, drafts).routes(),
@@ -90,6 +94,7 @@ def _routes(services: Services, drafts: DraftReader, health: HealthRoutes, addre
         *RetryConfigRoutes(services).routes(),
         *CircuitRoutes(services).routes(),
         *WebhookKeyRoutes(services).routes(),
+        *RevocationRoutes(limits, health.clock).routes(),
         *ScheduleRoutes(health.clock).routes(),
         *health.routes(),
         *documents.routes(),

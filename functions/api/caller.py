@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from functions.api.problems import UnauthorizedError
+from functions.domain.actor import ActorKind
 from functions.domain.caller import Caller, Role
 
 if TYPE_CHECKING:
@@ -35,16 +36,36 @@ def caller_of(claims: Mapping[str, Any] | None, machine_teams: Mapping[str, str]
     if not groups and "username" not in claims and subject == claims.get("client_id"):
         scopes = str(claims.get("scope", "")).split()
         team = (machine_teams or {}).get(subject)
-        owner = subject if team is None else f"{TEAM_PREFIX}{team}"
-        return Caller(id=subject, owner=owner, roles=_roles(scopes, _SCOPE_ROLES), names=frozenset({subject}))
-    teams = sorted(group for group in groups if group.startswith(TEAM_PREFIX) and group != TEAM_PREFIX)
+        teams = frozenset() if team is None else frozenset({f"{TEAM_PREFIX}{team}"})
+        return Caller(
+            id=subject,
+            owner=_default_owner(subject, teams),
+            roles=_roles(scopes, _SCOPE_ROLES),
+            teams=teams,
+            names=frozenset({subject}),
+            kind=ActorKind.MACHINE,
+            client_id=subject,
+        )
+    teams = frozenset(group for group in groups if group.startswith(TEAM_PREFIX) and group != TEAM_PREFIX)
     return Caller(
         id=subject,
-        owner=teams[0] if teams else subject,
+        owner=_default_owner(subject, teams),
+        teams=teams,
         roles=_roles(groups, _GROUP_ROLES),
         groups=frozenset(groups),
         names=_names(subject, claims),
+        client_id=_client_id(claims),
     )
+
+
+def _client_id(claims: Mapping[str, Any]) -> str | None:
+    client_id = claims.get("client_id")
+    return client_id if isinstance(client_id, str) and client_id else None
+
+
+def _default_owner(subject: str, teams: frozenset[str]) -> str:
+    """A second team must not move what the caller makes from one team to another: it names the owner then."""
+    return next(iter(teams)) if len(teams) == 1 else subject
 
 
 def _names(subject: str, claims: Mapping[str, Any]) -> frozenset[str]:

@@ -14,9 +14,10 @@ from functions.domain.definition import check_execution
 from functions.domain.dependence import check_dependencies
 from functions.domain.errors import InvalidFieldError
 from functions.domain.handler_names import check_handler
+from functions.domain.masking import masked_target, unmasked
 from functions.domain.schedule import Schedule
 from functions.domain.stored_json import read_stored
-from functions.domain.target import check_target, masked_target, unmasked
+from functions.domain.target import check_target
 from functions.domain.target_access import check_access
 from functions.domain.upstream_values import check_taken
 from functions.usecases.jobs import JobDraft
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _ANY_JOB = "00000000-0000-4000-8000-000000000000"
 """Stands for the id that is not drawn yet: a schedule is valid for every id or for none."""
-_APART = ("payload", "enabled")
+_APART = ("payload", "enabled", "owner")
 _TIMING = ("schedule", "startAt", "endAt", "maxRuns", "spreadSeconds")
 """Fields whose change makes the schedule another one; unchanged, a one-time job's past instant is no error."""
 
@@ -63,7 +64,7 @@ class DraftReader:
             check_access(job.definition.target, self.rules, job.owner)
 
     def replaced(self, body: Any) -> Callable[[Job], JobDraft]:
-        """What PUT makes of a job: the body; `***` of a masked header keeps the stored value."""
+        """What PUT makes of a job: the body; `***` of a masked value keeps the stored one."""
         return lambda job: self._draft(body, before=job)
 
     def patched(self, patch: Any) -> Callable[[Job], JobDraft]:
@@ -95,7 +96,10 @@ class DraftReader:
         document["target"] = unmasked(document["target"], None if stored is None else stored.target)
         parents = [one["jobId"] for one in document.get("dependsOn") or ()]
         check_taken(payload, parents, is_stored=stored is not None and payload == stored.payload)
-        return JobDraft(document=document, payload=payload, enabled=body.get("enabled"))
+        owner = body.get("owner")
+        if before is not None and owner not in (None, before.owner):
+            raise InvalidFieldError("owner", "owner changes by POST /v1/jobs/{jobId}/transfer only.")
+        return JobDraft(document=document, payload=payload, enabled=body.get("enabled"), owner=owner)
 
     def _check(self, document: Mapping[str, Any], before: Job | None, owner: str) -> None:
         now = self.clock.now()

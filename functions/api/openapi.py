@@ -33,6 +33,7 @@ _PATH_PARAMETERS = {
     "workerId": WORKER_ID,
     "owner": OWNER,
     "circuitKey": CIRCUIT_KEY,
+    "subject": {"type": "string", "pattern": "^[A-Za-z0-9_.@+-]{1,128}$"},
     "workflowId": WORKFLOW_ID,
 }
 _SOURCES = {

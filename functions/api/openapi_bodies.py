@@ -20,6 +20,7 @@ from functions.api.schemas import (
     NoFields,
     RetryBody,
     RotationBody,
+    TransferBody,
     TypeConfigBody,
 )
 from functions.api.schemas_poll import PollBody
@@ -30,6 +31,7 @@ _BODIES = (
     JobBody,
     BulkBody,
     RetryBody,
+    TransferBody,
     DecisionBody,
     RotationBody,
     NoFields,

@@ -77,7 +77,12 @@ OPERATIONS: dict[str, Operation] = {
         summary="List jobs, newest first",
         success=(200, "JobList", "A page; filters may leave it empty and still have a cursor."),
         parameters=(
-            parameter("query", "owner", {"type": "string"}, "Whose jobs: your own by default, `*` for everybody's."),
+            parameter(
+                "query",
+                "owner",
+                {"type": "string"},
+                "Whose jobs: by default those of all owners that you act for, `*` for everybody's.",
+            ),
             parameter("query", "status", ref("JobStatus"), "Only this status."),
             parameter("query", "type", {"type": "string"}, "Only this type."),
             parameter("query", "tag", {"type": "string"}, "Only jobs that have this tag."),
@@ -124,6 +129,15 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "pauseJob": _action("Switch a job off; what runs goes on"),
     "resumeJob": _action("Switch a job on again"),
+    "transferJob": Operation(
+        tag="jobs",
+        summary="Give a job to another owner",
+        success=(200, "Job", "The job, with its new owner."),
+        parameters=(_IF_MATCH,),
+        body="TransferBody",
+        body_required=True,
+        errors=(404, 409, 412, 413, 415),
+    ),
     "executeJob": _action("Run a job now, beside its schedule", KEY),
     "retryJob": _action("Retry the run that failed last, or waits for its retry", KEY, body="RetryBody"),
     "approveRun": _action("Let a run pass that waits for approval", KEY, body="DecisionBody"),
@@ -215,6 +229,18 @@ OPERATIONS: dict[str, Operation] = {
         success=(200, "WebhookKey", "The new key, with its secret."),
         body="RotationBody",
         errors=(404, 409, 413, 415),
+    ),
+    "revokeSubject": Operation(
+        tag="revocations",
+        summary="Refuse every request of a caller from now on",
+        success=(200, "Revocation", "Since when it is refused."),
+        body="NoFields",
+        errors=(409, 413, 415),
+    ),
+    "restoreSubject": Operation(
+        tag="revocations",
+        summary="Let a caller in again",
+        success=(204, None, "It may call; also where it was not revoked."),
     ),
     "previewSchedule": Operation(
         tag="schedule",

@@ -46,12 +46,14 @@ def schemas() -> dict[str, Schema]:
 
 
 def _answers(body: Schema) -> dict[str, Schema]:
-    registered = {name: schema for name, schema in body["properties"].items() if name not in ("payload", "enabled")}
+    apart = ("payload", "enabled", "owner")
+    registered = {name: schema for name, schema in body["properties"].items() if name not in apart}
     state = {
         "status": ref("JobStatus"),
         "enabled": {"type": "boolean"},
         "owner": {"type": "string"},
         "createdBy": {"type": "string"},
+        "updatedBy": {"type": "string", "description": "Who changed, paused, resumed or cancelled it last."},
         "createdAt": INSTANT,
         "nextRunAt": maybe(INSTANT),
         "waitingFor": WAITING | {"description": "What the job waits for besides its time; null for nothing."},
@@ -152,6 +154,12 @@ def _answers(body: Schema) -> dict[str, Schema]:
         "ProblemDetail": record({"field": {"type": "string"}, "message": {"type": "string"}}),
         "Problem": _problem(),
         "ErrorAnswer": record({"error": ref("Problem")}),
+        "Revocation": record(
+            {
+                "subject": {"type": "string", "description": "A user's `sub` or a machine's client id."},
+                "revokedAt": INSTANT,
+            }
+        ),
         "GatewayError": record(
             {"message": {"type": "string"}},
             description="What API Gateway answers by itself: a token it refuses, throttling, a body over 10 MB.",

@@ -31,7 +31,12 @@ WORK: dict[str, Operation] = {
         summary="List workers that were heard of within a day",
         success=(200, "WorkerList", "A page; it may be empty and still have a cursor."),
         parameters=(
-            parameter("query", "owner", {"type": "string"}, "Whose: yours by default, `*` for everybody's."),
+            parameter(
+                "query",
+                "owner",
+                {"type": "string"},
+                "Whose: of all owners that you act for by default, `*` for everybody's.",
+            ),
             LIMIT,
             CURSOR,
         ),

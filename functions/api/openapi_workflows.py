@@ -45,7 +45,11 @@ WORKFLOWS: dict[str, Operation] = {
         tag="workflows",
         summary="List workflows, newest first",
         success=(200, "WorkflowList", "A page; it may be empty and still have a cursor."),
-        parameters=(parameter("query", "owner", {"type": "string"}, "Whose: your own by default."), LIMIT, CURSOR),
+        parameters=(
+            parameter("query", "owner", {"type": "string"}, "Whose: of all owners that you act for by default."),
+            LIMIT,
+            CURSOR,
+        ),
     ),
     "getWorkflow": Operation(
         tag="workflows",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from functions.api.body import MAX_BULK_BODY_BYTES
@@ -49,7 +48,7 @@ class BulkRoutes:
             self.services,
             request.caller,
             drafts,
-            check=partial(self.drafts.check_new, owner=request.caller.owner),
+            check=lambda draft: self.drafts.check_new(draft, owner=draft.owner or request.caller.owner),
             key=request.idempotency_key(_body(request)),
         )
         request.not_created = sum(not _may_be_new(one) for one in created.results)

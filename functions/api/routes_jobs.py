@@ -9,7 +9,7 @@ from functions.api.conditional import etag, is_unchanged
 from functions.api.paging import paging_of
 from functions.api.request import JSON_TYPE, MERGE_PATCH_TYPE, Answer, Request
 from functions.api.route import Access, Route
-from functions.api.schemas import DecisionBody, NoFields, RetryBody
+from functions.api.schemas import DecisionBody, NoFields, RetryBody, TransferBody
 from functions.api.validation import shown, validated
 from functions.api.views import history_text, job_text, jobs_text
 from functions.domain.caller import Caller
@@ -39,6 +39,7 @@ class JobRoutes:
             Route("deleteJob", "DELETE", one, Access.WRITE, self.delete),
             Route("pauseJob", "POST", f"{one}/pause", Access.WRITE, self.pause),
             Route("resumeJob", "POST", f"{one}/resume", Access.WRITE, self.resume),
+            Route("transferJob", "POST", f"{one}/transfer", Access.WRITE, self.transfer),
             Route("executeJob", "POST", f"{one}/execute", Access.WRITE, self.execute),
             Route("retryJob", "POST", f"{one}/retry", Access.WRITE, self.retry),
             Route("cancelJob", "POST", f"{one}/cancel", Access.WRITE, self.cancel),
@@ -53,8 +54,9 @@ class JobRoutes:
         key = request.idempotency_key(body)
         draft = self.drafts.new(body)
         caller = request.caller
+        owner = draft.owner or caller.owner
         created = jobs.create_job(
-            self.services, caller, draft, key=key, check=lambda: self.drafts.check_new(draft, owner=caller.owner)
+            self.services, caller, draft, key=key, check=lambda: self.drafts.check_new(draft, owner=owner)
         )
         answer = _with_job(created.job, status=201)
         answer.headers["Location"] = f"/v1/jobs/{created.job.id}"
@@ -134,6 +136,21 @@ class JobRoutes:
     def cancel(self, request: Request) -> Answer:
         _no_options(request)
         return _with_job(actions.cancel_job(self.services, request.caller, request.job_id, if_match=request.if_match))
+
+    def transfer(self, request: Request) -> Answer:
+        request.query()
+        self._must_write(request)
+        options = validated(TransferBody, request.json())
+        return _with_job(
+            actions.transfer_job(
+                self.services,
+                request.caller,
+                request.job_id,
+                owner=options.owner,
+                check=self.drafts.check_access,
+                if_match=request.if_match,
+            )
+        )
 
     def execute(self, request: Request) -> Answer:
         key = request.idempotency_key(_no_options(request))

@@ -40,6 +40,7 @@ class WorkerRoutes:
             name=body.name,
             queues=tuple(dict.fromkeys(body.queues)),
             max_items=body.max_items,
+            owner=body.model_dump(exclude_unset=True).get("owner"),
         )
         answer = Answer(201, worker_text(worker, self.services.clock.now()))
         answer.headers["Location"] = f"/v1/workers/{worker.id}"

@@ -60,7 +60,7 @@ class WorkflowRoutes:
             self.services,
             request.caller,
             draft_of(body, self.drafts),
-            check=partial(self.drafts.check_new, owner=request.caller.owner),
+            check=partial(self.drafts.check_new, owner=body.get("owner") or request.caller.owner),
             key=request.idempotency_key(body),
         )
         answer = self._answer(created.seen, status=201)

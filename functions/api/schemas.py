@@ -31,6 +31,8 @@ Instant = Annotated[
 ]
 Timezone = Annotated[str, Field(max_length=64, description="IANA name of a time zone.", examples=["Europe/Berlin"])]
 MAX_NAME_LENGTH = 128
+MAX_OWNER_LENGTH = 128
+"""As long as the name of a Cognito group."""
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_LENGTH)]
 LABEL_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/=-]*$"
 MAX_LABEL_LENGTH = 64
@@ -162,6 +164,13 @@ class Approval(Strict):
         bool,
         Field(description="Who created the job, changed last what it calls, or asked for the run does not decide."),
     ] = True
+    protected: Annotated[
+        bool,
+        Field(
+            description="The gate is removed or changed only by a second person who may decide: not by who created the "
+            "job or changed last what it calls."
+        ),
+    ] = False
 
 
 class TypeConfigBody(RetryConfig):
@@ -186,6 +195,19 @@ class DependencyBody(Strict):
         description="JMESPath over the result of its run (`null` for none): met only where that is true.",
         examples=["rows > `0`"],
     )
+
+
+Owner = Annotated[str, StringConstraints(min_length=1, max_length=MAX_OWNER_LENGTH)]
+
+
+class TransferBody(Strict):
+    """What `POST /v1/jobs/{jobId}/transfer` takes."""
+
+    owner: Annotated[
+        str,
+        StringConstraints(min_length=1, max_length=MAX_OWNER_LENGTH, pattern=r"^[A-Za-z0-9_.@+-]+$"),
+        Field(description="A team's group `team-<name>`, a user's `sub` or a machine's client id."),
+    ]
 
 
 class JobBody(Strict):
@@ -218,6 +240,10 @@ class JobBody(Strict):
     upstream_timeout_seconds: Annotated[
         int, Field(ge=60, le=YEAR_SECONDS, description="How long it waits for them; then they count as not met.")
     ] = UPSTREAM_TIMEOUT
+    owner: Owner = absent(
+        description="Who owns a new job: the caller or one of its teams. By default its team where it has exactly one, "
+        "else the caller. Later changes by `transfer` only.",
+    )
     target: Target
     payload: Any = Field(default=None, description="Any JSON, at most 131 072 bytes.")
     retry_config: RetryConfig = absent()

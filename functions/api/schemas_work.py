@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import FailFast, Field, StringConstraints
 
-from functions.api.schemas import ErrorCode
+from functions.api.schemas import ErrorCode, Owner
 from functions.api.schemas_poll import Queues
 from functions.api.strict import Strict, absent
 from functions.domain.progress import MESSAGE_CHARACTERS
@@ -23,6 +23,7 @@ class WorkerBody(Strict):
     """What `POST /v1/workers` takes."""
 
     name: Annotated[str, StringConstraints(max_length=128)] = ""
+    owner: Owner = absent(description="Whose executions it is given: the caller's or those of one of its teams.")
     queues: Queues
     max_items: Annotated[
         int, Field(ge=1, le=MAX_ITEMS, description="Executions a poll asks for that does not say how many.")

@@ -29,6 +29,7 @@ _PATTERNS = {
     "{jobType}": r"[^/]+",
     "{circuitKey}": r"[^/]+",
     "{owner}": r"[^/]+",
+    "{subject}": r"[^/]+",
     "{executionId}": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9a-z]+-\d{4}",
 }
 

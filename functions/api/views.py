@@ -10,8 +10,8 @@ from functions.domain.circuit_key import CircuitKey
 from functions.domain.execution import Execution, SkippedSlots
 from functions.domain.ids import execution_id, run_id, slot_id, slot_instant
 from functions.domain.instants import rfc3339
+from functions.domain.masking import masked_target
 from functions.domain.run import RunState
-from functions.domain.target import masked_target
 from functions.domain.waiting import job_waits, run_waits
 from functions.domain.webhook_key import REMEMBERED_SECONDS
 
@@ -120,6 +120,7 @@ def _job(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
         "enabled": not job.paused,
         "owner": job.owner,
         "createdBy": job.created_by,
+        "updatedBy": job.updated_by or job.created_by,
         "createdAt": rfc3339(job.created_at),
         "nextRunAt": None if job.next_due is None else rfc3339(job.next_due),
         "waitingFor": waiting_view(job_waits(job)),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, StringConstraints
 
 from functions.api.body import MAX_BULK_BODY_BYTES, invalid
-from functions.api.schemas import MAX_NAME_LENGTH, Name
-from functions.api.strict import Strict, at_most
+from functions.api.schemas import MAX_NAME_LENGTH, Name, Owner
+from functions.api.strict import Strict, absent, at_most
 from functions.api.validation import shown, validated
 from functions.domain.errors import FieldProblem, InvalidRequestError
 from functions.domain.instants import rfc3339
@@ -30,6 +30,7 @@ class WorkflowBody(Strict):
     """What `POST /v1/workflows` takes: jobs by local names, each checked as `POST /v1/jobs` checks it."""
 
     name: Annotated[Name, Field(description="What people call the workflow.")]
+    owner: Owner = absent(description="Who owns the workflow and its jobs, as for `POST /v1/jobs`.")
     jobs: Annotated[
         dict[LocalName, Any],
         Field(
@@ -58,7 +59,7 @@ def draft_of(body: Mapping[str, Any], reader: DraftReader) -> WorkflowDraft:
     _must_not_be_too_many(jobs)
     _must_have_no_cycle(jobs)
     draft = _Reading(body["name"], jobs, reader)
-    return WorkflowDraft(name=body["name"], jobs=tuple(jobs), read=draft.read)
+    return WorkflowDraft(name=body["name"], owner=body.get("owner"), jobs=tuple(jobs), read=draft.read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ class _Reading:
         for name, job in self.jobs.items():
             if not isinstance(job, dict):
                 raise invalid(f"jobs.{name}", f"{shown(job)} is not an object")
+            if "owner" in job:
+                raise invalid(f"jobs.{name}.owner", "is the workflow's: name it there")
             with field_of(name):
                 drafts[name] = self.reader.new(self._body(name, job, ids, created_at))
         return drafts

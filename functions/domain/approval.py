@@ -11,11 +11,12 @@ import json
 from dataclasses import replace
 from types import MappingProxyType
 
+from functions.domain.actor import Actor, ActorKind
 from functions.domain.approval_policy import ApprovalPolicy, OnTimeout
 from functions.domain.caller import Caller, Role
 from functions.domain.decision import Due, Write, attention_no_later, with_attention, with_run
 from functions.domain.definition import Definition
-from functions.domain.errors import ConflictError
+from functions.domain.errors import ConflictError, ForbiddenError
 from functions.domain.ids import run_id
 from functions.domain.instants import rfc3339
 from functions.domain.job import Job
@@ -50,19 +51,17 @@ def subject_of(definition: Definition) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:15]).decode()
 
 
-def maker_after(job: Job, definition: Definition, by: str | None) -> str | None:
-    """Who made what the job calls, after `by` gave it this definition; kept only for jobs with a gate.
+def maker_after(job: Job, definition: Definition, by: Actor | None) -> str | None:
+    """Who made what the job calls, after `by` gave it this definition; None for its creator.
 
-    A change of anything else makes nobody another maker: the author of a payload is no approver of it after a
-    colleague has changed a tag.
+    Kept while there is no gate, too: one that comes later must not let an author approve the own payload. A change of
+    anything else makes nobody another maker: the author of a payload is no approver of it after a colleague has changed
+    a tag.
     """
-    if definition.approval is None:
-        return None
     before = job.definition
-    same = before is not None and before.approval is not None and subject_of(before) == subject_of(definition)
-    return (
-        (job.changed_by or (by if before is None or before.approval != definition.approval else None)) if same else by
-    )
+    if by is None or (before is not None and subject_of(before) == subject_of(definition)):
+        return job.changed_by
+    return by.id if by.id != job.created_by else None
 
 
 def wait_at_gate(
@@ -101,7 +100,7 @@ def time_over(
 
 
 def decide_gate(
-    job: Job, slot: str, decision: Decision, *, by: str, comment: str | None, now: float, write_id: str
+    job: Job, slot: str, decision: Decision, *, by: Actor, comment: str | None, now: float, write_id: str
 ) -> Write:
     """Store a caller's decision about the run in `slot`, and let it go on: to its start, or to its end.
 
@@ -113,8 +112,10 @@ def decide_gate(
     if run.due_at <= now:
         when = "at resume" if job.holds(run) else "now"
         raise ConflictError(f"The gate's time was over at {rfc3339(run.due_at)}: onTimeout decides {when}.")
-    approval = Approval(decision=decision, by=by, at=int(now), comment=comment, subject=_subject(decision, job.defined))
-    job = replace(job, revised_by=write_id)
+    approval = Approval(
+        decision=decision, by=by.id, at=int(now), comment=comment, subject=_subject(decision, job.defined)
+    )
+    job = replace(job, revised_by=write_id, acted=by)
     if decision is Decision.APPROVED:
         return _decided(job, slot, _passed(run, approval, at=int(now)), "APPROVED", now=now)
     return _decided(job, slot, _refused(run, approval, REJECTED, at=int(now)), REJECTED, now=now)
@@ -145,9 +146,28 @@ def refusal(job: Job, policy: ApprovalPolicy, caller: Caller, *, asked_by: str |
     """Why the caller may not decide at the job's gate; None where it may. `asked_by`: who asked for the run."""
     if not _has_role(caller, policy.role):
         return f"Deciding about this job's runs takes the role {policy.role}."
-    if policy.approvers and not caller.names & set(policy.approvers):
+    is_named = bool(caller.names & set(policy.approvers))
+    if policy.approvers and not is_named:
         return "You are not among the approvers of this job's runs."
+    if caller.kind is ActorKind.MACHINE and not is_named:
+        return "A machine decides about this job's runs only where approvers names its client id."
     return _own_work(job, caller, asked_by) if policy.four_eyes else None
+
+
+def must_not_dodge(job: Job, definition: Definition, caller: Caller) -> None:
+    """Raises ForbiddenError where the change opens or changes a gate that the caller may not touch.
+
+    That is a gate at which runs wait, for callers who may not decide about them; and a protected gate, for all but a
+    second person who may decide at it.
+    """
+    gate = None if job.definition is None else job.definition.approval
+    if gate is None or definition.approval == gate:
+        return
+    for run in job.runs.values():
+        if run.at_gate and (why := refusal(job, gate, caller, asked_by=run.asked_by)) is not None:
+            raise ForbiddenError(f"A run waits at the job's approval gate: whoever may decide may change it. {why}")
+    if gate.protected and (why := refusal(job, replace(gate, four_eyes=True), caller)) is not None:
+        raise ForbiddenError(f"The job's approval gate is protected: a second person who may decide changes it. {why}")
 
 
 def _own_work(job: Job, caller: Caller, asked_by: str | None) -> str | None:

@@ -26,6 +26,8 @@ class ApprovalPolicy:
     on_timeout: OnTimeout = OnTimeout.REJECT
     four_eyes: bool = True
     """Whoever created the job, or changed last what it calls, does not approve its runs."""
+    protected: bool = False
+    """Only a second person who may decide removes the gate or changes it."""
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> ApprovalPolicy:
@@ -36,4 +38,5 @@ class ApprovalPolicy:
             timeout_seconds=int(document["timeoutSeconds"]),
             on_timeout=OnTimeout(document.get("onTimeout", "reject")),
             four_eyes=bool(document.get("fourEyes", True)),
+            protected=bool(document.get("protected", False)),
         )

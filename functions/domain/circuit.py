@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from functions.domain.actor import Actor
 from functions.domain.circuit_key import CircuitKey
 from functions.domain.retry import Uniform
 
@@ -93,6 +94,8 @@ class Circuit:
     successes: int = 0
     """Probes that succeeded one after another."""
     probe: Probe | None = None
+    reset_by: Actor | None = None
+    """The caller who closed it; None where its target did."""
 
     def state(self, now: float) -> CircuitState:
         if self.open_until is None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from functions.domain import silence
+from functions.domain.actor import Actor
 from functions.domain.approval import gate_changed, maker_after
 from functions.domain.claims import no_longer_offered
 from functions.domain.decision import (
@@ -28,7 +29,7 @@ from functions.domain.errors import ConflictError
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.following import look_hint
 from functions.domain.ids import MAX_ATTEMPTS, is_dependent
-from functions.domain.job import Gap, Job, SkipReason, Upstream
+from functions.domain.job import Gap, GateChange, GateChanged, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
 from functions.domain.overlap import must_have_room
 from functions.domain.permits import no_longer_limited, with_calls
@@ -84,11 +85,11 @@ def new_job(
     return with_attention(job, int(now))
 
 
-def decide_pause(job: Job, *, now: float, write_id: str) -> Write | Drop:
+def decide_pause(job: Job, *, now: float, write_id: str, by: Actor | None = None) -> Write | Drop:
     _must_not_be_cancelled(job, "paused")
     if job.paused:
         return Drop("PAUSED_ALREADY")
-    row = replace(_revised(job, write_id), paused=True, wakes=0)
+    row = replace(_revised(job, write_id, by), paused=True, wakes=0)
     row, hints = _held(job, row, int(now))
     return Write(job=with_attention(row, int(now)), reason="PAUSED", hints=hints)
 
@@ -99,14 +100,14 @@ def _held(job: Job, row: Job, now: int) -> tuple[Job, tuple[Due, ...]]:
     return row, tuple(hint for hint in waiting_hints(row) if job.runs[hint.slot_id].state is RunState.QUEUED)
 
 
-def decide_resume(job: Job, *, now: float, write_id: str) -> Write | Drop:
+def decide_resume(job: Job, *, now: float, write_id: str, by: Actor | None = None) -> Write | Drop:
     """Slots in the pause are skipped; an overdue one-time job runs now; a recurring job that has lost its next slot has
     it again, paused or not."""
     _must_not_be_cancelled(job, "resumed")
     row, _ = with_regained_slot(job, job.definition, now=now)
     if not job.paused and row is job:
         return Drop("NOT_PAUSED")
-    row = replace(_revised(row, write_id), paused=False, wakes=0, catch_up_to=None)
+    row = replace(_revised(row, write_id, by), paused=False, wakes=0, catch_up_to=None)
     flush = None
     if job.next_slot is not None and job.defined.schedule.recurring:
         row, flush = pass_over_overdue(row, job.defined, now=now, reason=SkipReason.PAUSED)
@@ -122,7 +123,7 @@ def decide_change(
     now: float,
     write_id: str,
     parents: Mapping[str, Parent] = NO_PARENTS,
-    by: str | None = None,
+    by: Actor | None = None,
 ) -> Write | Drop:
     """Replace the definition, as `by` wants. A waiting retry is kept, and uses the new one at its next attempt.
 
@@ -137,7 +138,7 @@ def decide_change(
     if same and regained_slot(job, definition, now=now) is None:
         return Drop("UNCHANGED")
     lean = job.lean and may_be_lean(definition)
-    row = replace(_revised(job, write_id), definition=definition, priority=definition.priority, lean=lean, wakes=0)
+    row = replace(_revised(job, write_id, by), definition=definition, priority=definition.priority, lean=lean, wakes=0)
     flush: Gap | None = None
     hints: tuple[Due, ...] = ()
     if reschedules(job, definition):
@@ -163,13 +164,29 @@ def decide_change(
     alarm = silence.changed(
         job.silence, job.definition, definition, now=int(now), next_due=row.next_due, succeeded=succeeded
     )
-    row = replace(row, silence=alarm, changed_by=maker_after(job, definition, by))
+    row = replace(row, silence=alarm, changed_by=maker_after(job, definition, by), gate_change=_gate_change(job, row))
     if row.upstream != job.upstream and row.look_due is not None:
         hints = (*hints, look_hint(int(now)))
     return Write(job=with_attention(row, int(now)), reason="CHANGED", flush=flush, hints=hints)
 
 
-def decide_execute(job: Job, slot: str, *, now: float, write_id: str, by: str | None = None) -> Write:
+def decide_transfer(job: Job, owner: str, *, now: float, write_id: str, by: Actor | None = None) -> Write | Drop:
+    """Give the job to another owner.
+
+    Raises ConflictError where something of the old owner's would stay behind: permits and offers to workers of active
+    runs, and edges, which are between jobs of one owner.
+    """
+    if owner == job.owner:
+        return Drop("OWNED_ALREADY")
+    if job.runs or job.cancelled_calls:
+        raise ConflictError("A run of the job is active: pause the job and let it end, or cancel it, then transfer.")
+    if job.upstream is not None or job.followed is not None:
+        raise ConflictError("The job depends on others, or others have depended on it: such jobs have one owner.")
+    row = replace(_revised(job, write_id, by), owner=owner)
+    return Write(job=with_attention(row, int(now)), reason="TRANSFERRED", hints=waiting_hints(row))
+
+
+def decide_execute(job: Job, slot: str, *, now: float, write_id: str, by: Actor | None = None) -> Write:
     """Run now, beside the schedule, as `by` asks; `slot` is the manual run's own id. Allowed on paused jobs: what the
     pause holds is in nobody's way, and steps back if it is over before this run is."""
     _must_not_be_cancelled(job, "run")
@@ -181,17 +198,17 @@ def decide_execute(job: Job, slot: str, *, now: float, write_id: str, by: str | 
         attempt_limit=1 + definition.retry.max_retries,
         due_at=instant,
         manual=True,
-        asked_by=by,
+        asked_by=None if by is None else by.id,
     )
     hints: tuple[Due, ...] = (Due(slot, 1, instant),)
     if job.runs and must_have_room(job, definition, may_queue=True):
         run, hints = replace(run, state=RunState.QUEUED, due_at=None), ()
-    row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
+    row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id, acted=by)
     row = replace(row, attention_at=attention_no_later(row, instant))
     return Write(job=row, reason="RUN_REQUESTED", hints=hints)
 
 
-def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | None = None) -> Write:
+def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: Actor | None = None) -> Write:
     """Force a retry of the run that waits for one, or of the last one, which failed. Its attempts go on.
 
     A recurring job that has lost its next slot has it again. A run that was approved needs no second approval
@@ -233,9 +250,9 @@ def decide_retry(job: Job, *, delay: int, now: float, write_id: str, by: str | N
         asked_attempt=attempt + 1,
         took=_made_for(job, slot),
         approval=approval,
-        asked_by=by,
+        asked_by=None if by is None else by.id,
     )
-    row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id)
+    row = replace(with_run(job, slot, run), wakes=0, revised_by=write_id, acted=by)
     row, hints = with_regained_slot(row, definition, now=now)
     row = replace(row, attention_at=attention_no_later(row, int(now)))
     return Write(job=row, reason="RETRY_FORCED", hints=(Due(slot, attempt + 1, at), *hints))
@@ -261,21 +278,26 @@ def _waits_for_its_retry(run: ActiveRun) -> bool:
     return run.state is RunState.WAITING and run.attempt > 0 and run.verdict is None
 
 
-def executions_to_cancel(job: Job, *, now: float, write_id: str, reason: str = "JOB_CANCELLED") -> list[Execution]:
+def executions_to_cancel(
+    job: Job, *, now: float, write_id: str, reason: str = "JOB_CANCELLED", by: Actor | None = None
+) -> list[Execution]:
     """The history rows that cancel each run of the job: put, if absent, before the row is written."""
-    return [
+    ended = [
         ended_from_outside(
             job.id, slot, run, status=ExecutionStatus.CANCELLED, reason=reason, now=now, write_id=write_id
         )
         for slot, run in job.runs.items()
     ]
+    return [replace(one, cancelled_by=by) for one in ended]
 
 
 def can_be_cancelled(job: Job) -> bool:
     return bool(job.runs) or job.next_slot is not None or job.waits_for_parents
 
 
-def decide_cancel(job: Job, *, deleted: bool, begun: bool = False, now: float, write_id: str) -> Write | Drop:
+def decide_cancel(
+    job: Job, *, deleted: bool, begun: bool = False, now: float, write_id: str, by: Actor | None = None
+) -> Write | Drop:
     """The row of a cancelled job, once history says so of each run.
 
     Raises ConflictError when nothing is left to cancel.
@@ -289,7 +311,7 @@ def decide_cancel(job: Job, *, deleted: bool, begun: bool = False, now: float, w
     if not cancelled and not deleted:
         raise ConflictError(f"The job is {job.status.value}: there is nothing left to cancel.")
     instant = int(now)
-    row = _revised(job, write_id)
+    row = _revised(job, write_id, by)
     flush = None
     if job.next_slot is not None:
         row, flush = into_gap(row, until=instant, reason=SkipReason.JOB_CANCELLED, definition=job.definition)
@@ -320,8 +342,20 @@ def _must_not_be_cancelled(job: Job, verb: str) -> None:
         raise ConflictError(f"The job is CANCELLED and cannot be {verb}: create a new one.")
 
 
-def _revised(job: Job, write_id: str) -> Job:
-    return replace(job, revision=job.revision + 1, revised_by=write_id)
+def _revised(job: Job, write_id: str, by: Actor | None) -> Job:
+    updated_by = job.updated_by if by is None else by.id if by.id != job.created_by else None
+    return replace(job, revision=job.revision + 1, revised_by=write_id, acted=by, updated_by=updated_by)
+
+
+def _gate_change(job: Job, row: Job) -> GateChange | None:
+    """What became of the gate. Where the definition before cannot be read, nobody knows that it stayed."""
+    before, after = None if job.definition is None else job.definition.approval, row.defined.approval
+    if job.definition is not None and before == after:
+        return job.gate_change
+    what = GateChanged.CHANGED
+    if job.definition is not None and (before is None or after is None):
+        what = GateChanged.ADDED if before is None else GateChanged.REMOVED
+    return GateChange(revision=row.revision, what=what)
 
 
 def _cancelled_run(job: Job, now: int) -> LastRun | None:

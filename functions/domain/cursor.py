@@ -9,10 +9,14 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
+from collections.abc import Iterable
 
 from functions.domain.errors import InvalidFieldError
 
 _SUM = 6
+MAX_POSITION_BYTES = 1_000
+"""Longest position: it becomes a sort key, and DynamoDB takes 1 024 bytes."""
 
 
 def write_cursor(position: str, *, scope: str) -> str:
@@ -29,9 +33,23 @@ def read_cursor(token: str, *, scope: str) -> str:
         position = data[_SUM:].decode()
     except (binascii.Error, ValueError) as error:
         raise _invalid(token) from error
-    if write_cursor(position, scope=scope) != token:
+    if not 0 < len(position.encode()) <= MAX_POSITION_BYTES or write_cursor(position, scope=scope) != token:
         raise _invalid(token)
     return position
+
+
+def owners_scope(kind: str, owners: Iterable[str]) -> str:
+    """The scope of a list of these owners."""
+    return f"{kind} {json.dumps(sorted(owners))}"
+
+
+def newest(places: Iterable[str], limit: int) -> tuple[list[str], bool]:
+    """The last of the places in their order, at most `limit`, and whether there are more.
+
+    Lists of several owners are merged so: a place begins with an instant, and means the same in each of the lists.
+    """
+    ordered = sorted(places, reverse=True)
+    return ordered[:limit], len(ordered) > limit
 
 
 def _checksum(data: bytes, scope: str) -> bytes:

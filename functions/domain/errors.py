@@ -86,6 +86,10 @@ class RateLimitedError(GnomonError):
         self.limit = limit
 
 
+class RevokedError(GnomonError):
+    """Your access was revoked: ask an administrator."""
+
+
 class UnavailableError(GnomonError):
     """The service cannot do this just now: try again."""
 

@@ -15,6 +15,12 @@ class EventType(enum.StrEnum):
     SCHEDULED = "job.scheduled"
     """Created, or given another next run by a change."""
     CHANGED = "job.changed"
+    TRANSFERRED = "job.transferred"
+    """An administrator gave it to another owner."""
+    GATE_CHANGED = "job.gate_changed"
+    """A caller added, changed or removed its approval gate."""
+    RUN_REQUESTED = "job.run_requested"
+    """A caller asked for a run beside the schedule."""
     PAUSED = "job.paused"
     RESUMED = "job.resumed"
     CANCELLED = "job.cancelled"
@@ -43,6 +49,7 @@ class EventType(enum.StrEnum):
     CIRCUIT_OPENED = "circuit.opened"
     CIRCUIT_CLOSED = "circuit.closed"
     WORKER_REGISTERED = "worker.registered"
+    WORKER_DRAINING = "worker.draining"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

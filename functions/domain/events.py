@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from functions.domain.event import Attempt, Change, EventType, LifecycleEvent, Told, attempt_facts
+from functions.domain.event import Attempt, Change, EventType, LifecycleEvent, Told, attempt_facts, run_facts
 from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.graph_events import of_runs, of_wait
-from functions.domain.ids import execution_id, run_id, slot_id, slot_instant
+from functions.domain.ids import execution_id, is_manual, run_id, slot_id, slot_instant
 from functions.domain.job import Gap, Job
 from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
 
@@ -68,7 +68,8 @@ def events_of(change: Change, history: Mapping[Attempt, Execution]) -> tuple[Lif
 
 def _created(change: Change) -> Iterator[Told]:
     after = change.after
-    yield Told(EventType.SCHEDULED, change.at, {"next_run_at": after.next_due, "paused": after.paused})
+    facts = {"next_run_at": after.next_due, "paused": after.paused}
+    yield Told(EventType.SCHEDULED, change.at, facts | _by(after))
     yield from of_wait(None, after, change.at)
 
 
@@ -80,7 +81,9 @@ def _changed(before: Job, change: Change, history: Mapping[Attempt, Execution]) 
     if gap is not None:
         facts = {"first": gap.first, "last": gap.last, "count": gap.count, "reason": gap.reason.value}
         yield Told(EventType.SKIPPED, change.at, facts)
-    yield from _by_callers(before, after, change.at)
+    revised = after.revised_by != before.revised_by
+    for one in (*_by_callers(before, after, change.at), *(_asked(before, after, change.at) if revised else ())):
+        yield one._replace(facts=one.facts | (_by(after) if revised else {}))
     yield from of_runs(before, after, change.at)
     for slot in sorted(after.runs):
         run, old = after.runs[slot], before.runs.get(slot)
@@ -111,6 +114,10 @@ def _by_callers(before: Job, after: Job, at: float) -> Iterator[Told]:
     changed = after.revision > before.revision and _redefined(before, after)
     if changed:
         yield Told(EventType.CHANGED, at, {"revision": after.revision})
+    if after.owner != before.owner:
+        yield Told(EventType.TRANSFERRED, at, {"previous_owner": before.owner})
+    if after.gate_change is not None and after.gate_change != before.gate_change:
+        yield Told(EventType.GATE_CHANGED, at, {"gate": after.gate_change.what.value})
     if changed and after.next_due is not None and after.next_due != before.next_due:
         yield Told(EventType.SCHEDULED, at, {"next_run_at": after.next_due, "paused": after.paused})
     if after.paused and not before.paused:
@@ -121,11 +128,20 @@ def _by_callers(before: Job, after: Job, at: float) -> Iterator[Told]:
         yield Told(EventType.CANCELLED, at, {})
     if after.deleted_at is not None and before.deleted_at is None:
         yield Told(EventType.DELETED, at, {})
+
+
+def _asked(before: Job, after: Job, at: float) -> Iterator[Told]:
+    """Runs and retries that a caller asked for."""
     for slot in sorted(after.runs):
         run, old = after.runs[slot], before.runs.get(slot)
-        asked = run.forced and run != old and after.revised_by != before.revised_by
-        if asked and run.state is RunState.WAITING:
+        if old is None and is_manual(slot) and not run.forced:
+            yield Told(EventType.RUN_REQUESTED, at, run_facts(after, slot))
+        if run.forced and run != old and run.state is RunState.WAITING:
             yield _retry(after, slot, run, at)
+
+
+def _by(after: Job) -> dict[str, Any]:
+    return {} if after.acted is None else {"by": after.acted.facts}
 
 
 def _end(before: Job, after: Job, ended: Attempt, row: Execution | None, at: float) -> Iterator[Told]:
@@ -140,8 +156,10 @@ def _end(before: Job, after: Job, ended: Attempt, row: Execution | None, at: flo
         yield Told(EventType.COMPLETED, time, facts | {"started_at": started, "error_code": code})
         return
     if outcome is Outcome.CANCELLED:
-        reason = row.reason if row is not None else None
-        yield Told(EventType.RUN_CANCELLED, time, facts | {"started_at": started, "reason": reason})
+        facts |= {"started_at": started, "reason": row.reason if row is not None else None}
+        if row is not None and row.cancelled_by is not None:
+            facts["by"] = row.cancelled_by.facts
+        yield Told(EventType.RUN_CANCELLED, time, facts)
         return
     if outcome is Outcome.SKIPPED:
         yield Told(EventType.SKIPPED, time, _skipped_run(after, ended, row))

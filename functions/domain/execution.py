@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from functions.domain.actor import Actor
 from functions.domain.ids import execution_id, run_id
 from functions.domain.job import SkipReason
 from functions.domain.run import Approval
@@ -62,6 +63,8 @@ class Execution:
     """The worker that held it."""
     approval: Approval | None = None
     """What was decided at the run's gate."""
+    cancelled_by: Actor | None = None
+    """The caller who cancelled it, or its job."""
 
     @property
     def id(self) -> str:

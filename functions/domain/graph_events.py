@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from functions.domain.actor import Actor, ActorKind
 from functions.domain.event import EventType, Told, run_facts
 from functions.domain.job import Job
-from functions.domain.run import ActiveRun, Decision
+from functions.domain.run import ActiveRun, Approval, Decision
 
 _DECIDED = {Decision.APPROVED: EventType.APPROVED, Decision.REJECTED: EventType.REJECTED}
 
@@ -18,7 +19,7 @@ def of_runs(before: Job, after: Job, at: float) -> Iterator[Told]:
         run, old = after.runs[slot], before.runs.get(slot)
         if _at_gate(old) and not run.at_gate and run.approval is not None:
             decided = run.approval
-            facts = run_facts(after, slot) | {"by": decided.by, "comment": decided.comment}
+            facts = run_facts(after, slot) | {"by": _decider(before, after, decided).facts, "comment": decided.comment}
             yield Told(_DECIDED[decided.decision], float(decided.at), facts)
     for slot in sorted(after.runs):
         run = after.runs[slot]
@@ -30,6 +31,12 @@ def of_runs(before: Job, after: Job, at: float) -> Iterator[Told]:
             gate = None if after.definition is None else after.definition.approval
             role = {} if gate is None else {"role": gate.role}
             yield Told(EventType.APPROVAL_NEEDED, at, run_facts(after, slot) | {"decide_by": run.due_at, **role})
+
+
+def _decider(before: Job, after: Job, approval: Approval) -> Actor:
+    if after.acted is not None and after.revised_by != before.revised_by and approval.by == after.acted.id:
+        return after.acted
+    return Actor(id=approval.by, kind=ActorKind.SYSTEM)
 
 
 def of_wait(before: Job | None, after: Job, at: float) -> Iterator[Told]:

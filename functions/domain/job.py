@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from functions.domain.actor import Actor
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.run import APPROVAL, HINT_SLACK, ActiveRun, LastRun, Outcome, RunState
@@ -46,6 +47,19 @@ class Gap:
     last: int
     count: int
     reason: SkipReason
+
+
+class GateChanged(enum.StrEnum):
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateChange:
+    revision: int
+    """Of the job, once it was done."""
+    what: GateChanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +103,14 @@ class Job:
     seq: int = 1
     """All writes. A write names the `seq` it read; the store adds one."""
     write_id: str = ""
+    acted: Actor | None = None
+    """Who made the last caller's action; None in rows of a release before."""
+    updated_by: str | None = None
+    """Id of the caller who changed the job last, by whatever counts a revision; None for its creator."""
     changed_by: str | None = None
-    """Id of the caller who changed its target or payload last; kept for jobs with an approval gate."""
+    """Id of the caller who changed its target or payload last; None for its creator."""
+    gate_change: GateChange | None = None
+    """The last change of its approval gate."""
     definition: Definition | None = None
     """None when it was not asked for, or cannot be read."""
     definition_row: str | None = None

@@ -30,7 +30,7 @@ the same keeps its word when they change theirs."""
 _SCHEDULE_DEFAULTS: Mapping[str, Any] = {"timezone": "UTC"}
 _HTTP_DEFAULTS: Mapping[str, Any] = {"method": "POST", "headers": {}}
 _DEPENDENCY_DEFAULTS: Mapping[str, Any] = {"on": "success"}
-_APPROVAL_DEFAULTS: Mapping[str, Any] = {"onTimeout": "reject", "fourEyes": True}
+_APPROVAL_DEFAULTS: Mapping[str, Any] = {"onTimeout": "reject", "fourEyes": True, "protected": False}
 
 
 def says_the_same(one: Definition, other: Definition) -> bool:

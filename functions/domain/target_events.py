@@ -23,6 +23,13 @@ class WorkerRegistered:
     worker: Worker
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerDrained:
+    worker: Worker
+    at: float
+    """When it was written, epoch seconds."""
+
+
 def circuit_events(change: CircuitChange) -> tuple[LifecycleEvent, ...]:
     """Opened, or closed; a probe that failed changes nothing that was told.
 
@@ -34,6 +41,8 @@ def circuit_events(change: CircuitChange) -> tuple[LifecycleEvent, ...]:
         return ()
     key = CircuitKey.parse(after.key)
     facts: dict[str, object] = {"circuit": after.key, "owner": key.owner, "target": key.target}
+    if was_open and after.reset_by is not None:
+        facts["by"] = after.reset_by.facts
     if not was_open:
         facts |= {"failures": after.failures, "open_until": after.open_until}
     return (
@@ -48,8 +57,20 @@ def circuit_events(change: CircuitChange) -> tuple[LifecycleEvent, ...]:
     )
 
 
-def worker_events(change: WorkerRegistered) -> tuple[LifecycleEvent, ...]:
+def worker_events(change: WorkerRegistered | WorkerDrained) -> tuple[LifecycleEvent, ...]:
     worker = change.worker
+    if isinstance(change, WorkerDrained):
+        by = {} if worker.drained_by is None else {"by": worker.drained_by.facts}
+        return (
+            LifecycleEvent(
+                type=EventType.WORKER_DRAINING,
+                source=f"worker:{worker.id}",
+                seq=worker.version,
+                index=0,
+                time=change.at,
+                facts={"worker_id": worker.id, "owner": worker.owner, "name": worker.name, **by},
+            ),
+        )
     facts = {"worker_id": worker.id, "owner": worker.owner, "name": worker.name, "queues": list(worker.queues)}
     return (
         LifecycleEvent(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from functions.domain.errors import InvalidFieldError
+from functions.domain.masking import masked_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -227,8 +228,8 @@ def _behind_nat64(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | Non
 
 
 def refused(url: object, rule: str) -> InvalidFieldError:
-    """The error for a URL: it shows the URL (without user and password) and the rule."""
-    shown = re.sub(r"//[^/?#]*@", "//***@", url) if isinstance(url, str) else url
+    """The error for a URL: it shows the URL (without user, password and values of its query) and the rule."""
+    shown = masked_url(url) if isinstance(url, str) else url
     return InvalidFieldError(URL_FIELD, f"{URL_FIELD} {shown_value(shown)} {rule}.")
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import enum
+import hashlib
 import re
 import secrets
 from dataclasses import dataclass
+
+from functions.domain.actor import Actor
 
 OFFLINE_AFTER = 90
 """Seconds without a heartbeat after which a worker counts as gone."""
@@ -23,9 +26,18 @@ class WorkerStatus(enum.StrEnum):
     """Not heard of for 90 s: what it held is lost, or soon will be."""
 
 
-def new_worker_id() -> str:
-    """80 random bits."""
-    return base64.b32encode(secrets.token_bytes(10)).decode().lower()
+OWNER_CHARACTERS = 5
+"""Of a worker's id: the same for all workers of one owner, so that they stand together."""
+
+
+def new_worker_id(owner: str) -> str:
+    """55 random bits behind the owner's prefix."""
+    return owner_prefix(owner) + base64.b32encode(secrets.token_bytes(7)).decode().lower()[:11]
+
+
+def owner_prefix(owner: str) -> str:
+    """How ids of the owner's workers begin; by chance those of another owner, too."""
+    return base64.b32encode(hashlib.sha256(owner.encode()).digest()).decode().lower()[:OWNER_CHARACTERS]
 
 
 def is_worker_id(text: str) -> bool:
@@ -48,6 +60,8 @@ class Worker:
     seen_at: int
     """Its last heartbeat, or poll."""
     draining: bool = False
+    drained_by: Actor | None = None
+    """Who drains it."""
     poll_id: str | None = None
     """The last poll that found something."""
     intended: tuple[str, ...] = ()

@@ -26,6 +26,17 @@ Instant = Annotated[
 ]
 
 
+class Actor(BaseModel):
+    """Who did it."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True
+    )
+    id: str = Field(description="A user's `sub`, a machine's client id; `timeout` where a gate's time was over.")
+    kind: Literal["person", "machine", "system"]
+    client_id: str | None = Field(None, description="The app client that the caller's token was given to.")
+
+
 class Event(BaseModel):
     """What every event says."""
 
@@ -49,6 +60,7 @@ class Event(BaseModel):
         ge=1, description="Grows with each change of what it is about: its events in order are by seq, then index."
     )
     index: int = Field(ge=0)
+    by: Actor | None = Field(None, description="Who did it; only where a caller did, or a gate's time decided.")
 
 
 class JobEvent(Event):
@@ -74,6 +86,22 @@ class JobChanged(JobEvent):
     type = EventType.CHANGED
     event_type: Literal["job.changed"]
     revision: int
+
+
+class JobTransferred(JobEvent):
+    """An administrator gave the job to another owner."""
+
+    type = EventType.TRANSFERRED
+    event_type: Literal["job.transferred"]
+    previous_owner: str
+
+
+class JobGateChanged(JobEvent):
+    """A caller added, changed or removed the job's approval gate."""
+
+    type = EventType.GATE_CHANGED
+    event_type: Literal["job.gate_changed"]
+    gate: Literal["added", "changed", "removed"]
 
 
 class JobPaused(JobEvent):
@@ -132,6 +160,13 @@ class _Run(JobEvent):
     scheduled_for: Instant
 
 
+class JobRunRequested(_Run):
+    """A caller asked for a run beside the schedule."""
+
+    type = EventType.RUN_REQUESTED
+    event_type: Literal["job.run_requested"]
+
+
 class JobUnblocked(_Run):
     """A run was made for runs of the jobs that this one depends on."""
 
@@ -150,7 +185,6 @@ class JobApprovalNeeded(_Run):
 
 
 class _Decided(_Run):
-    by: str = Field(description="Who decided; `timeout` where nobody did in time.")
     comment: str | None = None
 
 
@@ -292,9 +326,22 @@ class WorkerRegistered(Event):
     queues: list[str]
 
 
+class WorkerDraining(Event):
+    """A caller drains a worker: it finishes what it holds, and is given nothing more."""
+
+    type = EventType.WORKER_DRAINING
+    event_type: Literal["worker.draining"]
+    worker_id: str
+    owner: str
+    name: str
+
+
 MODELS: tuple[type[Event], ...] = (
     JobScheduled,
     JobChanged,
+    JobTransferred,
+    JobGateChanged,
+    JobRunRequested,
     JobPaused,
     JobResumed,
     JobCancelled,
@@ -317,4 +364,5 @@ MODELS: tuple[type[Event], ...] = (
     CircuitOpened,
     CircuitClosed,
     WorkerRegistered,
+    WorkerDraining,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ def schema_files() -> dict[str, str]:
     files = {}
     for model in MODELS:
         schema = model.model_json_schema(by_alias=True, mode="serialization")
-        fields = {name: _plain(field) for name, field in schema["properties"].items()}
+        definitions = schema.get("$defs", {})
+        fields = {name: _plain(field, definitions) for name, field in schema["properties"].items()}
         # Open to more: a subscriber that checks events must not refuse a field that was added.
         schema = {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -29,11 +31,15 @@ def schema_files() -> dict[str, str]:
     return files
 
 
-def _plain(field: dict[str, Any]) -> dict[str, Any]:
+def _plain(field: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     """Without what pydantic adds: a field that is not known is left out of an event, never null."""
     if "anyOf" in field:
         described = {"description": field["description"]} if "description" in field else {}
         field = {**field["anyOf"][0], **described}
+    if "$ref" in field:
+        found = definitions[field.pop("$ref").rpartition("/")[2]]
+        inner = {name: _plain(one, definitions) for name, one in found["properties"].items()}
+        field = {"type": "object", "required": found["required"], "properties": inner, **field}
     return {name: value for name, value in field.items() if name not in ("title", "default")}
 
 

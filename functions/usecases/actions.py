@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
+from functions.domain.actor import Actor
 from functions.domain.caller import Caller
 from functions.domain.commands import (
     can_be_cancelled,
@@ -14,6 +16,7 @@ from functions.domain.commands import (
     decide_pause,
     decide_resume,
     decide_retry,
+    decide_transfer,
     executions_to_cancel,
 )
 from functions.domain.decision import Drop, Write
@@ -40,15 +43,42 @@ from functions.usecases.writing import PATIENCE, TRIES, Applied, apply, revoke, 
 def pause_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
-    decide = _as_allowed(caller, if_match, lambda row, mark: decide_pause(row, now=now, write_id=mark))
+    decide = _as_allowed(caller, if_match, lambda row, mark: decide_pause(row, now=now, write_id=mark, by=caller.actor))
     return _done(services, apply(services, job, decide, tries=TRIES))
 
 
 def resume_job(services: Services, caller: Caller, job_id: str, *, if_match: int | None = None) -> Job:
     job = _changeable(services, caller, job_id, if_match)
     now = services.clock.now()
-    decide = _as_allowed(caller, if_match, lambda row, mark: decide_resume(row, now=now, write_id=mark))
+    decide = _as_allowed(
+        caller, if_match, lambda row, mark: decide_resume(row, now=now, write_id=mark, by=caller.actor)
+    )
     return _done(services, apply(services, job, decide, tries=TRIES))
+
+
+def transfer_job(
+    services: Services,
+    caller: Caller,
+    job_id: str,
+    *,
+    owner: str,
+    check: Callable[[Job], None],
+    if_match: int | None = None,
+) -> Job:
+    """Give the job to another owner. `check` raises InvalidFieldError where that owner may not use what it calls.
+
+    Raises ForbiddenError for all but admins, and ConflictError while a run is active or the job is part of a graph.
+    """
+    caller.must_administer("the owner of a job")
+    job = _changeable(services, caller, job_id, if_match)
+    now, by = services.clock.now(), caller.actor
+    services.owners.register(owner)
+
+    def decide(row: Job, mark: str) -> Write | Drop:
+        check(replace(row, owner=owner))
+        return decide_transfer(row, owner, now=now, write_id=mark, by=by)
+
+    return _done(services, apply(services, job, _as_allowed(caller, if_match, decide), tries=TRIES))
 
 
 def execute_job(
@@ -71,7 +101,7 @@ def execute_job(
         def decide(row: Job, mark: str) -> Write | Drop:
             if row.seq != job.seq and _has_run(services, row, slot):
                 return Drop("REQUESTED_ALREADY")
-            return decide_execute(row, slot, now=now, write_id=mark, by=caller.id)
+            return decide_execute(row, slot, now=now, write_id=mark, by=caller.actor)
 
         decided = apply(services, job, _as_allowed(caller, if_match, decide, check=check), tries=TRIES)
     return _done(services, decided)
@@ -105,7 +135,7 @@ def retry_job(
     def decide(row: Job, mark: str) -> Write | Drop:
         if _with_verdict(row):
             return Drop("ENDING")
-        return decide_retry(row, delay=delay_seconds, now=now, write_id=mark, by=caller.id)
+        return decide_retry(row, delay=delay_seconds, now=now, write_id=mark, by=caller.actor)
 
     with claimed(services, key, _next_attempt(services, job, now), now=now) as (execution, replayed):
         if replayed and _was_retried(services, job, execution):
@@ -181,11 +211,12 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
             job = revoke(services, job, check=lambda row: must_change(caller, row, if_match))
         now, mark = services.clock.now(), services.new_write_id()
         marks.add(mark)
-        job, settled = _cancel_runs(services, job, now=now, mark=mark)
+        job, settled = _cancel_runs(services, job, now=now, mark=mark, by=caller.actor)
         decided: Applied | Job | Drop = job
         if settled:
             check = partial(must_change, caller, if_match=if_match)
-            decided = apply(services, job, _cancels(services, job, marks, deleted=deleted, check=check), until=until)
+            decide = _cancels(services, job, marks, deleted=deleted, check=check, by=caller.actor)
+            decided = apply(services, job, decide, until=until)
         if not isinstance(decided, Job):
             break
         job = decided  # another run has started, or one has ended otherwise: look at all of them again
@@ -202,7 +233,7 @@ def _cancel(services: Services, caller: Caller, job_id: str, if_match: int | Non
 
 
 def _cancels(
-    services: Services, seen: Job, marks: set[str], *, deleted: bool, check: Callable[[Job], None]
+    services: Services, seen: Job, marks: set[str], *, deleted: bool, check: Callable[[Job], None], by: Actor
 ) -> Callable[[Job, str], Write | Job | Drop]:
     """Cancel a row whose runs history knows to be cancelled: those of `seen`. A row with others is returned.
 
@@ -216,7 +247,7 @@ def _cancels(
                 return row
         # Another process may have had the row follow what this request put into history: then nothing is left in it.
         begun = not can_be_cancelled(row) and _ended_by(services, row, marks)
-        return decide_cancel(row, deleted=deleted, begun=begun, now=services.clock.now(), write_id=mark)
+        return decide_cancel(row, deleted=deleted, begun=begun, now=services.clock.now(), write_id=mark, by=by)
 
     return decide
 
@@ -233,10 +264,10 @@ def _ended_by(services: Services, job: Job, marks: set[str]) -> bool:
     return stored is not None and stored.status is ExecutionStatus.CANCELLED and stored.write_id in marks
 
 
-def _cancel_runs(services: Services, job: Job, *, now: float, mark: str) -> tuple[Job, bool]:
+def _cancel_runs(services: Services, job: Job, *, now: float, mark: str, by: Actor) -> tuple[Job, bool]:
     """Record each run as cancelled; False when one had ended otherwise, and the row had to follow that first."""
     settled = True
-    for execution in executions_to_cancel(job, now=now, write_id=mark):
+    for execution in executions_to_cancel(job, now=now, write_id=mark, by=by):
         stored = services.history.record(execution)
         if stored.status is not ExecutionStatus.CANCELLED:
             job, settled = follow(services, job, stored, fence=execution.fence), False
@@ -259,17 +290,16 @@ def cancel_execution(services: Services, caller: Caller, execution_id: str) -> E
     run = job.runs.get(key.slot_id)
     if run is None or run.current_attempt != key.attempt:
         return _ended_already(recorded_execution(services, job, key), execution_id)
-    stored = services.history.record(
-        ended_from_outside(
-            job.id,
-            key.slot_id,
-            run,
-            status=ExecutionStatus.CANCELLED,
-            reason="EXECUTION_CANCELLED",
-            now=services.clock.now(),
-            write_id=services.new_write_id(),
-        )
+    cancelled = ended_from_outside(
+        job.id,
+        key.slot_id,
+        run,
+        status=ExecutionStatus.CANCELLED,
+        reason="EXECUTION_CANCELLED",
+        now=services.clock.now(),
+        write_id=services.new_write_id(),
     )
+    stored = services.history.record(replace(cancelled, cancelled_by=caller.actor))
     job = _follow_to_its_end(services, job, stored)
     if stored.status is ExecutionStatus.CANCELLED and key.slot_id in job.runs:
         _stop(services, job, key.slot_id)

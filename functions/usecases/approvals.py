@@ -58,7 +58,9 @@ def decide_run(
         def decide(row: Job, mark: str) -> Write:
             _must_decide(caller, row, if_match, slot=slot)
             now = services.clock.now()
-            return decide_gate(row, slot, wanted.decision, by=caller.id, comment=wanted.comment, now=now, write_id=mark)
+            return decide_gate(
+                row, slot, wanted.decision, by=caller.actor, comment=wanted.comment, now=now, write_id=mark
+            )
 
         applied: Applied = apply(services, job, decide)
     disarm_replaced(services, applied)

@@ -45,7 +45,9 @@ def create_jobs(
     if key is not None:
         claim = services.idempotency.claim(key.scope, key.key, body_hash=key.body_hash, ids=ids, now=now)
         ids, replayed = list(claim.ids), claim.replayed
-    services.owners.register(caller.owner)
+    owners = {draft.owner or caller.owner for draft in drafts if isinstance(draft, JobDraft)}
+    for owner in filter(caller.acts_for, sorted(owners)):
+        services.owners.register(owner)
 
     def create(item: tuple[str, JobDraft | GnomonError]) -> Created | GnomonError:
         job_id, draft = item

@@ -20,6 +20,7 @@ from functions.domain.circuit import (
     without_probe,
 )
 from functions.domain.circuit_key import CircuitKey
+from functions.domain.cursor import owners_scope
 from functions.domain.errors import NotFoundError, UnavailableError
 from functions.domain.ids import execution_id
 from functions.domain.job import Job
@@ -150,16 +151,20 @@ def _change(engine: Engine, key: str, decide: Callable[[Circuit], Circuit | None
 def list_circuits(
     services: Services, caller: Caller, *, owner: str | None = None, limit: int, cursor: str | None
 ) -> Page[Circuit]:
-    """Circuits of an owner that something was ever counted for, in the order of their keys; with owner `*` those that
-    all owners share, then everybody's, owner by owner."""
-    wanted = caller.may_list("circuits", owner)
+    """Circuits of an owner, or of all that the caller acts for, that something was ever counted for, by key.
+
+    With owner `*` those that all owners share, then everybody's, owner by owner.
+    """
+    wanted = caller.must_list(owner, "circuits")
 
     def of(one: str, limit: int, cursor: str | None) -> Page[Circuit]:
         return services.circuits.list(one or None, limit=limit, cursor=cursor)
 
-    if wanted != EVERYBODY:
-        return of(wanted, limit, cursor)
-    return list_everybodys(("", *services.owners.all()), of, limit=limit, cursor=cursor)
+    if len(wanted) == 1 and wanted != (EVERYBODY,):
+        return of(wanted[0], limit, cursor)
+    if wanted == (EVERYBODY,):
+        return list_everybodys(("", *services.owners.all()), of, limit=limit, cursor=cursor)
+    return list_everybodys(wanted, of, limit=limit, cursor=cursor, scope=owners_scope("circuits", wanted))
 
 
 def get_circuit(services: Services, caller: Caller, key: str) -> Circuit:
@@ -192,7 +197,9 @@ def reset_circuit(services: Services, caller: Caller, key: str) -> Circuit:
         if circuit.seq == 0:
             raise _none(key)
         mark, now = services.new_write_id(), services.clock.now()
-        circuit = services.circuits.save(circuit, replace(closed(circuit, now=now), write_id=mark), now=now)
+        circuit = services.circuits.save(
+            circuit, replace(closed(circuit, now=now), write_id=mark, reset_by=caller.actor), now=now
+        )
         if circuit.write_id == mark:
             return circuit
     raise UnavailableError("The circuit changed while it was being reset: try again.")

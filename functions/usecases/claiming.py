@@ -94,7 +94,7 @@ def poll(
 def own_worker(polls: Polls, caller: Caller, worker_id: str) -> Worker:
     """The caller's worker; raises NotFoundError for any other: payloads of another owner are not for it."""
     worker = polls.workers.get(worker_id)
-    if worker is None or worker.owner != caller.owner:
+    if worker is None or not caller.acts_for(worker.owner):
         raise NotFoundError(f"There is no worker {worker_id} of yours: it was never registered, or not seen for a day.")
     return worker
 

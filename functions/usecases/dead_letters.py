@@ -10,7 +10,7 @@ from functions.domain.execution import Execution
 from functions.domain.ids import slot_instant
 from functions.domain.instants import rfc3339
 from functions.domain.job import Job
-from functions.domain.target import masked_target
+from functions.domain.masking import masked_target
 from functions.ports import DeadLetters, JobStore
 
 VERSION = "1.0"

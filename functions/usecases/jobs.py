@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from functions.domain.approval import refusal
+from functions.domain.approval import must_not_dodge
 from functions.domain.caller import Caller
 from functions.domain.commands import armed_hints, decide_change, new_job
 from functions.domain.decision import Drop, Write
 from functions.domain.definition import Definition
 from functions.domain.errors import (
     ConflictError,
-    ForbiddenError,
     GraphChangedError,
     InvalidFieldError,
     JobExistsError,
@@ -45,6 +44,8 @@ class JobDraft:
     """JSON text."""
     enabled: bool | None = None
     """None: on for a new job, unchanged for another."""
+    owner: str | None = None
+    """Of a new job; None for the caller's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def create_job(
         if not replayed or services.jobs.get(job_id, with_definition=False) is None:
             raise
         return Created(made_job(services, caller, job_id), replayed=True)
-    services.owners.register(caller.owner)
+    services.owners.register(job.owner)
     try:
         job = services.jobs.create(job)
     except JobExistsError:
@@ -149,17 +150,19 @@ def made_job(services: Services, caller: Caller, job_id: str) -> Job:
 
 
 def drafted(services: Services, caller: Caller, draft: JobDraft, *, job_id: str, now: float) -> Job:
-    """The row of a new job. Raises InvalidFieldError where its schedule has no slot."""
+    """The row of a new job. Raises InvalidFieldError where its schedule has no slot, and ForbiddenError for an owner
+    that the caller does not act for."""
     definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=int(now))
-    return new_job(
+    job = new_job(
         job_id,
         definition,
-        owner=caller.owner,
+        owner=caller.owner_of_new(draft.owner),
         created_by=caller.id,
         enabled=draft.enabled is not False,
         now=now,
         write_id=services.new_write_id(),
     )
+    return replace(job, acted=caller.actor)
 
 
 def load_job(services: Services, job_id: str) -> Job:
@@ -214,19 +217,20 @@ def list_jobs(
     limit: int = 50,
     cursor: str | None = None,
 ) -> Page[Job]:
-    """A page of an owner's jobs, newest first; of everybody's with owner `*`, owner by owner.
+    """A page of an owner's jobs, newest first; without an owner, of all owners that the caller acts for; with owner `*`
+    everybody's, owner by owner.
 
     Filters thin a page out: it may be empty and still have a cursor.
     """
-    wanted = caller.may_list("jobs", owner)
+    wanted = caller.must_list(owner, "jobs")
 
     def of(one: str, limit: int, cursor: str | None) -> Page[str]:
-        return services.jobs.list_by_owner(one, limit=limit, cursor=cursor)
+        return services.jobs.list_by_owners((one,), limit=limit, cursor=cursor)
 
-    if wanted == EVERYBODY:
+    if wanted == (EVERYBODY,):
         page = list_everybodys(services.owners.all(), of, limit=limit, cursor=cursor)
     else:
-        page = of(wanted, limit, cursor)
+        page = services.jobs.list_by_owners(wanted, limit=limit, cursor=cursor)
     jobs = [job for job in services.jobs.get_many(page.items) if job.deleted_at is None]
     return Page(items=[job for job in jobs if filters.accept(job)], cursor=page.cursor)
 
@@ -264,7 +268,7 @@ def _change(
         must_change(caller, row, if_match)
         draft = drafts.get(row.seq) or change(row)
         definition = Definition.read(draft.document, draft.payload, job_id=job_id, created_at=row.created_at)
-        must_not_dodge(caller, row, definition)
+        must_not_dodge(row, definition, caller)
         nonlocal added
         if not added and is_new_recurring(row, recurring=definition.schedule.recurring):
             add_recurring(services, row.owner)
@@ -272,7 +276,7 @@ def _change(
         now = services.clock.now()
         wiring = Wiring() if row.cancelled else wire(services, row, definition)
         changed = decide_change(
-            row, definition, enabled=draft.enabled, now=now, write_id=mark, parents=wiring.parents, by=caller.id
+            row, definition, enabled=draft.enabled, now=now, write_id=mark, parents=wiring.parents, by=caller.actor
         )
         return row if isinstance(changed, Drop) else wiring.applied(changed)
 
@@ -283,17 +287,6 @@ def _change(
     disarm_replaced(services, applied)
     carry_out(services, applied)
     return applied.job
-
-
-def must_not_dodge(caller: Caller, job: Job, definition: Definition) -> None:
-    """Raises ForbiddenError where runs wait at a gate that the change would open, or change, for a caller who may not
-    decide about them."""
-    gate = job.definition.approval if job.definition is not None else None
-    if gate is None or definition.approval == gate:
-        return
-    for run in job.runs.values():
-        if run.at_gate and (why := refusal(job, gate, caller, asked_by=run.asked_by)) is not None:
-            raise ForbiddenError(f"A run waits at the job's approval gate: whoever may decide may change it. {why}")
 
 
 def disarm_replaced(services: Services, applied: Applied) -> None:

@@ -13,7 +13,7 @@ from functions.domain.events import events_of, in_history
 from functions.domain.execution import Execution
 from functions.domain.job import Job
 from functions.domain.lean import kept_execution
-from functions.domain.target_events import CircuitChange, WorkerRegistered, circuit_events, worker_events
+from functions.domain.target_events import CircuitChange, WorkerDrained, WorkerRegistered, circuit_events, worker_events
 from functions.ports import BusEvent, Clock, EventBus, JobStore, RunHistory
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
@@ -41,7 +41,7 @@ class Record:
     """A record of the stream."""
 
     id: str
-    change: Change | CircuitChange | WorkerRegistered
+    change: Change | CircuitChange | WorkerRegistered | WorkerDrained
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _drain(announcer: Announcer, lines: dict[str, deque[tuple[Record, BusEvent]]
     return sent
 
 
-def _events(announcer: Announcer, change: Change | CircuitChange | WorkerRegistered) -> list[BusEvent]:
+def _events(announcer: Announcer, change: Change | CircuitChange | WorkerRegistered | WorkerDrained) -> list[BusEvent]:
     if isinstance(change, Change):
         events = _of_job(announcer, change)
         name = _name(announcer, change.after) if events else None

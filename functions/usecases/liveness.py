@@ -55,7 +55,9 @@ class Liveness:
 
     def _by_owner(self, owner: str) -> dict[str, Job]:
         if owner not in self._newest:
-            self._newest[owner] = self._read(self._engine.jobs.list_by_owner(owner, limit=NEWEST, cursor=None).items)
+            self._newest[owner] = self._read(
+                self._engine.jobs.list_by_owners((owner,), limit=NEWEST, cursor=None).items
+            )
         return self._newest[owner]
 
     def _read(self, ids: Iterable[str]) -> dict[str, Job]:

@@ -15,12 +15,20 @@ Item = TypeVar("Item")
 
 
 def list_everybodys(
-    owners: Iterable[str], of: Callable[[str, int, str | None], Page[Item]], *, limit: int, cursor: str | None
+    owners: Iterable[str],
+    of: Callable[[str, int, str | None], Page[Item]],
+    *,
+    limit: int,
+    cursor: str | None,
+    scope: str = EVERYBODY,
 ) -> Page[Item]:
-    """Owners in the order of their names. `of` returns a page of one owner's list, for a limit and a cursor of that
-    list; the cursor names the owner and the place in its list."""
+    """Owners in the order of their names: all of them, or those that `scope` names for the cursor.
+
+    `of` returns a page of one owner's list, for a limit and a cursor of that list; the cursor names the owner and the
+    place in its list.
+    """
     items: list[Item] = []
-    at, inner = _parse(cursor)
+    at, inner = _parse(cursor, scope)
     following = iter(owner for owner in sorted(owners) if owner >= at)
     owner = next(following, None)
     if owner != at:
@@ -29,20 +37,20 @@ def list_everybodys(
         page = of(owner, limit - len(items), inner)
         items += page.items
         if page.cursor is not None:
-            return Page(items=items, cursor=_write(owner, page.cursor))
+            return Page(items=items, cursor=_write(owner, page.cursor, scope))
         owner, inner = next(following, None), None
         if len(items) >= limit and owner is not None:
-            return Page(items=items, cursor=_write(owner, None))
+            return Page(items=items, cursor=_write(owner, None, scope))
     return Page(items=items)
 
 
-def _write(owner: str, inner: str | None) -> str:
+def _write(owner: str, inner: str | None, scope: str) -> str:
     # The place in the owner's list is a cursor itself, and has no colon.
-    return write_cursor(f"{inner or ''}:{owner}", scope=EVERYBODY)
+    return write_cursor(f"{inner or ''}:{owner}", scope=scope)
 
 
-def _parse(cursor: str | None) -> tuple[str, str | None]:
+def _parse(cursor: str | None, scope: str) -> tuple[str, str | None]:
     if cursor is None:
         return "", None
-    inner, _, owner = read_cursor(cursor, scope=EVERYBODY).partition(":")
+    inner, _, owner = read_cursor(cursor, scope=scope).partition(":")
     return owner, inner or None

@@ -21,6 +21,7 @@ from functions.domain.worker import Worker, new_worker_id
 from functions.ports import Page
 from functions.usecases.claiming import own_worker
 from functions.usecases.executor import time_out
+from functions.usecases.owners import EVERYBODY
 from functions.usecases.services import Services
 from functions.usecases.writing import TRIES, Applied, apply
 
@@ -34,14 +35,21 @@ class Kept:
 
 
 def register_worker(
-    services: Services, caller: Caller, *, name: str, queues: tuple[str, ...], max_items: int
+    services: Services,
+    caller: Caller,
+    *,
+    name: str,
+    queues: tuple[str, ...],
+    max_items: int,
+    owner: str | None = None,
 ) -> Worker:
-    """A worker of the caller's owner, for executions of that owner."""
+    """A worker for executions of one owner that the caller acts for; raises ForbiddenError for another owner."""
     caller.must_write()
+    owner = caller.owner_of_new(owner)
     now = int(services.clock.now())
     worker = Worker(
-        id=new_worker_id(),
-        owner=caller.owner,
+        id=new_worker_id(owner),
+        owner=owner,
         created_by=caller.id,
         name=name,
         queues=queues,
@@ -68,13 +76,12 @@ def read_worker(services: Services, caller: Caller, worker_id: str) -> Worker:
 def list_workers(
     services: Services, caller: Caller, *, owner: str | None = None, limit: int = 50, cursor: str | None = None
 ) -> Page[Worker]:
-    """A page of an owner's workers, `*` for everybody's, by id; those that were not heard of for a day are gone.
+    """A page of an owner's workers by id, `*` for everybody's; without an owner, of all that the caller acts for.
 
-    A page may be empty and still have a cursor.
+    Those that were not heard of for a day are gone. A page may be empty and still have a cursor.
     """
-    wanted = caller.may_list("workers", owner)
-    page = services.workers.list(limit=limit, cursor=cursor)
-    return Page(items=[worker for worker in page.items if wanted in ("*", worker.owner)], cursor=page.cursor)
+    wanted = caller.must_list(owner, "workers")
+    return services.workers.list(None if wanted == (EVERYBODY,) else wanted, limit=limit, cursor=cursor)
 
 
 def drain_worker(services: Services, caller: Caller, worker_id: str) -> Worker:
@@ -84,7 +91,7 @@ def drain_worker(services: Services, caller: Caller, worker_id: str) -> Worker:
         caller.must_change(worker.owner)
         if worker.draining:
             return worker
-        saved = services.workers.save(worker, replace(worker, draining=True))
+        saved = services.workers.save(worker, replace(worker, draining=True, drained_by=caller.actor))
         if saved is not None:
             return saved
     raise UnavailableError("The worker changed while it was to drain: try again.")

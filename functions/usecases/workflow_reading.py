@@ -47,9 +47,12 @@ def read_workflow(services: Services, caller: Caller, workflow_id: str) -> Seen:
 def list_workflows(
     services: Services, caller: Caller, *, owner: str | None = None, limit: int, cursor: str | None
 ) -> Page[Workflow]:
-    """A page of an owner's workflows, newest first. It may be empty and still have a cursor."""
-    wanted = caller.may_list("workflows", owner)
-    page = services.workflows.list_by_owner(wanted, limit=limit, cursor=cursor)
+    """A page of an owner's workflows, newest first; without an owner, of all owners that the caller acts for.
+
+    It may be empty and still have a cursor.
+    """
+    wanted = caller.must_list(owner, "workflows")
+    page = services.workflows.list_by_owners(wanted, limit=limit, cursor=cursor)
     exist = for_all(lambda one: _exists(services, one), page.items)
     items = [workflow for workflow, there in zip(page.items, exist, strict=True) if there]
     return Page(items=items, cursor=page.cursor)

@@ -53,6 +53,8 @@ class WorkflowDraft:
     name: str
     jobs: tuple[str, ...]
     """Local names, in the order of the request."""
+    owner: str | None = None
+    """None for the caller's default."""
     read: Callable[[Mapping[str, str], int], Mapping[str, JobDraft]]
     """The jobs by local name, from their ids and the second of the workflow's creation. Raises InvalidRequestError,
     InvalidFieldError, PayloadTooLargeError."""
@@ -91,6 +93,7 @@ def create_workflow(
     Raises ForbiddenError, InvalidFieldError, InvalidRequestError, PayloadTooLargeError, IdempotencyKeyReusedError.
     """
     caller.must_write()
+    caller.owner_of_new(draft.owner)
     now, names = services.clock.now(), sorted(draft.jobs)
     drawn: tuple[str, ...] = tuple(services.new_job_id() for _ in range(1 + len(names)))
     stored, replayed = None, False
@@ -104,7 +107,8 @@ def create_workflow(
         if stored is not None and (rows := rows_of(services, stored)):
             return WorkflowCreated(seen_of(services, stored, rows), replayed=True)
         drafts = draft.read(ids, int(now) if stored is None else stored.created_at)
-    making = _Making(services, caller, draft, drawn[0], ids)
+    owner = caller.owner_of_new(draft.owner) if stored is None else stored.owner
+    making = _Making(services, caller, draft, drawn[0], ids, owner)
     try:
         if stored is None:  # else it was allowed when the row was put
             making.check(drafts, check)
@@ -125,6 +129,7 @@ class _Making:
     workflow_id: str
     ids: Mapping[str, str]
     """Ids of the jobs by local name."""
+    owner: str
 
     def make(self, drafts: Mapping[str, JobDraft], created_at: int) -> Seen:
         """`created_at`: the second that the drafts were read for."""
@@ -134,7 +139,7 @@ class _Making:
             Workflow(
                 id=self.workflow_id,
                 name=self.draft.name,
-                owner=self.caller.owner,
+                owner=self.owner,
                 created_by=self.caller.id,
                 created_at=created_at,
                 jobs=tuple((name, self.ids[name]) for name in self.draft.jobs),
@@ -143,7 +148,7 @@ class _Making:
         if workflow.created_at != created_at:  # the same request came twice at the same time
             drafts = self.draft.read(self.ids, workflow.created_at)
             definitions = self._definitions(drafts, workflow.created_at)
-        self.services.owners.register(self.caller.owner)
+        self.services.owners.register(workflow.owner)
         jobs = self._jobs(workflow, drafts, definitions, once, upstreams)
         try:
             jobs = list(self.services.jobs.create_all(jobs))
@@ -190,7 +195,7 @@ class _Making:
             if definition.depends_on:
                 with field_of(name):
                     parents = followed_parents(
-                        self.services, self.caller.owner, self.ids[name], definition.depends_on, known=known
+                        self.services, self.owner, self.ids[name], definition.depends_on, known=known
                     )
                 known_all = len(local[name]) == len(parents)
                 upstreams[name] = Upstream(
@@ -226,6 +231,7 @@ class _Making:
                     write_id=self.services.new_write_id(),
                     upstream=upstreams.get(name),
                 )
+            job = replace(job, acted=self.caller.actor)
             if job.id in followed:
                 job = replace(job, followed=Followed(ends=0, told=0, once=once[name]))
             jobs.append(job)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from gnomon.local import aws, emulator, toolchain
-from gnomon.local.places import ROOT, locked
+from gnomon.local.places import DEFAULT_PORT, ROOT, all_places, at, locked
 from gnomon.local.processes import run
 from gnomon.local.report import LocalError, step
 
@@ -102,8 +102,10 @@ def _sources(root: Path) -> Iterator[Path]:
 
 def free_origins(place: Place, environment: Mapping[str, str]) -> str:
     """Where `http` targets may point although it is no public address: GNOMON_LOCAL_ORIGINS, comma-separated, or else
-    every port of 127.0.0.1 but the emulator's, which would do anything for whoever asks."""
-    default = f"http://127.0.0.1:*,!{place.endpoint}"
+    every port of 127.0.0.1 but those of emulators, this one's and those of other stacks that were started here: an
+    emulator does anything for whoever asks."""
+    endpoints = sorted({at(DEFAULT_PORT).endpoint, place.endpoint, *(other.endpoint for other in all_places())})
+    default = ",".join(["http://127.0.0.1:*", *(f"!{endpoint}" for endpoint in endpoints)])
     return environment.get("GNOMON_LOCAL_ORIGINS", default)
 
 

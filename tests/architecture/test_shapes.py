@@ -29,6 +29,7 @@ NO_SHAPE = {
     "Health",
     "Problem",
     "ProblemDetail",
+    "Revocation",
 } | {
     "BulkResult",
     "BulkResults",

@@ -395,6 +395,6 @@ def test_the_row_that_refused_comes_without_another_read(aws, jobs):
 def test_a_cursor_that_was_made_up_with_its_checksum_is_refused(aws: Aws, jobs: DynamoDbJobs, place: str) -> None:
     history = DynamoDbHistory(aws.dynamodb, aws.executions_table, retention_days=30)
     with pytest.raises(InvalidFieldError):
-        jobs.list_by_owner("team-a", limit=1, cursor=write_cursor(place, scope="owner team-a"))
+        jobs.list_by_owners(("team-a",), limit=1, cursor=write_cursor(place, scope='owner ["team-a"]'))
     with pytest.raises(InvalidFieldError):
         history.list(JOB_ID, limit=1, cursor=write_cursor(place, scope=f"history {JOB_ID}"))

@@ -519,7 +519,7 @@ def test_a_shard_of_many_pages_is_read_to_its_end(jobs, monkeypatch):
 def list_all(jobs: Any, owner: str, limit: int) -> list[list[str]]:
     pages, cursor = [], None
     while True:
-        page = jobs.list_by_owner(owner, limit=limit, cursor=cursor)
+        page = jobs.list_by_owners((owner,), limit=limit, cursor=cursor)
         pages.append(list(page.items))
         if page.cursor is None:
             return pages
@@ -544,6 +544,24 @@ def test_a_list_is_newest_first_and_its_last_page_has_no_cursor(jobs):
     assert list_all(jobs, "nobody", 2) == [[]]
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+def test_jobs_of_several_owners_are_one_list(jobs, limit):
+    made = []
+    for number in range(9):
+        owner = ("alice", "team-a", "team-b", "bob")[number % 4]
+        made.append(jobs.create(make_job(id=new_id(), owner=owner, created_at=NOW + number // 3)))
+    for owners in (("alice", "team-a"), ("team-b", "alice", "bob"), ("team-a",), ("nobody", "bob")):
+        wanted = sorted(((job.created_at, job.id) for job in made if job.owner in owners), reverse=True)
+        found, cursor = [], None
+        while True:
+            page = jobs.list_by_owners(owners, limit=limit, cursor=cursor)
+            assert len(page.items) <= limit
+            found += page.items
+            if (cursor := page.cursor) is None:
+                break
+        assert found == [job_id for _, job_id in wanted]
+
+
 def test_deleted_jobs_leave_the_list(jobs):
     read = jobs.create(make_job())
     jobs.save(read, replace(read, write_id="w-2", deleted_at=NOW))
@@ -557,8 +575,8 @@ def test_a_cursor_that_was_not_handed_out_is_refused(jobs, how):
     for _ in range(3):
         jobs.create(make_job(id=new_id()))
         jobs.create(make_job(id=new_id(), owner="team-b"))
-    cursor = jobs.list_by_owner("team-a", limit=1, cursor=None).cursor
-    foreign = jobs.list_by_owner("team-b", limit=1, cursor=None).cursor
+    cursor = jobs.list_by_owners(("team-a",), limit=1, cursor=None).cursor
+    foreign = jobs.list_by_owners(("team-b",), limit=1, cursor=None).cursor
     tampered = {
         "cut": cursor[:-1],
         "changed": cursor[:-3] + ("A" if cursor[-3] != "A" else "B") + cursor[-2:],
@@ -570,7 +588,7 @@ def test_a_cursor_that_was_not_handed_out_is_refused(jobs, how):
     }[how]
 
     with pytest.raises(InvalidFieldError) as refused:
-        jobs.list_by_owner("team-a", limit=1, cursor=tampered)
+        jobs.list_by_owners(("team-a",), limit=1, cursor=tampered)
 
     assert refused.value.field == "cursor"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.adapters.dynamodb_limits import DynamoDbRateLimits
-from functions.domain.errors import RateLimitedError
+from functions.domain.errors import RateLimitedError, RevokedError
 from functions.ports import Allowance
 from tests.contract.conftest import at_once
 from tests.factories import NOW
@@ -230,3 +230,51 @@ def test_creations_counted_apart_come_from_the_same_bucket_and_count_as_no_reque
     assert (refused.value.limit, refused.value.retry_after) == (10, 8_640)
     limits.create("alice", 1, now=NOW)
     assert limits.take("alice", "write", now=NOW).remaining == 1
+
+
+@pytest.mark.parametrize("used", [0, 1, 3])
+def test_a_revoked_caller_takes_nothing_in_any_process_until_it_is_restored(make_limits, used):
+    limits, other = make_limits(), make_limits()
+    if isinstance(limits, InMemoryRateLimits):
+        other = limits
+    for _ in range(used):
+        limits.take("alice", "write", now=NOW)
+
+    assert other.revoke("alice", now=NOW + 1.5) == NOW + 1.5
+    assert other.revoke("alice", now=NOW + 9) == NOW + 1.5
+    for kind in ("read", "write", "work"):
+        with pytest.raises(RevokedError):
+            limits.take("alice", kind, now=NOW + 100)
+    with pytest.raises(RevokedError):
+        limits.create("alice", 1, now=NOW + 100)
+    assert limits.take("bob", "write", now=NOW + 100).remaining == 2
+
+    for _ in range(2):
+        other.restore("alice", now=NOW + 200)
+    assert limits.take("alice", "write", now=NOW + 200).remaining == 2
+
+
+def test_a_revocation_outlives_the_limit_of_its_row(platform, make_limits):
+    if platform is None:
+        pytest.skip("rows in memory do not expire")
+    limits = make_limits()
+    limits.take("alice", "read", now=NOW)
+    limits.revoke("alice", now=NOW)
+
+    def row():
+        key = {"kind": {"S": "bucket"}, "name": {"S": "alice"}}
+        return platform.dynamodb.get_item(TableName=platform.coordination_table, Key=key)["Item"]
+
+    assert "ttl" not in row()
+    limits.restore("alice", now=NOW)
+    assert "ttl" in row()
+
+
+def test_a_revocation_whose_answer_was_lost_is_one(make_limits, faults):
+    limits = make_limits()
+    faults.inject(lose_answer=1)
+
+    limits.revoke("alice", now=NOW)
+
+    with pytest.raises(RevokedError):
+        limits.take("alice", "read", now=NOW)

@@ -217,6 +217,12 @@ def limit_and_break(stage: Stage) -> None:
     stage.world.targets.answers = [TargetAnswer(status=ExecutionStatus.COMPLETED)]
 
 
+def shut_out(stage: Stage) -> None:
+    for subject in ("mallory", "trudy"):
+        assert stage.api.put(f"/v1/admin/revocations/{subject}").status == 200
+    assert stage.api.delete("/v1/admin/revocations/trudy").status == 204
+
+
 def configure_and_group(stage: Stage) -> None:
     assert stage.api.put("/v1/retry-configs/billing", {"maxConcurrency": 3}).status == 200
     step = {"target": {"type": "http", "url": "https://example.com/hook"}}
@@ -267,6 +273,7 @@ STORIES = (
     limit_and_break,
     configure_and_group,
     share_and_count,
+    shut_out,
     spoil,
 )
 

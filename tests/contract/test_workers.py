@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 
 import pytest
 
 from functions.domain.errors import InvalidFieldError
-from functions.domain.worker import Worker, WorkerStatus
+from functions.domain.worker import (
+    OWNER_CHARACTERS,
+    Worker,
+    WorkerStatus,
+    is_worker_id,
+    new_worker_id,
+    owner_prefix,
+)
 from tests.contract.conftest import at_once
 from tests.factories import NOW
 
@@ -95,13 +103,59 @@ def test_a_list_has_pages(workers):
     for worker_id in reversed(ids):
         workers.register(make_worker(id=worker_id, owner="team-b", name=""))
 
-    first = workers.list(limit=2, cursor=None)
-    second = workers.list(limit=2, cursor=first.cursor)
+    first = workers.list(None, limit=2, cursor=None)
+    second = workers.list(None, limit=2, cursor=first.cursor)
 
     assert [[worker.id for worker in page.items] for page in (first, second)] == [ids[:2], ids[2:]]
     assert second.cursor is None
     with pytest.raises(InvalidFieldError):
-        workers.list(limit=2, cursor="x" + str(first.cursor))
+        workers.list(None, limit=2, cursor="x" + str(first.cursor))
+
+
+def list_all(workers, owners, limit):
+    found, cursor = [], None
+    while True:
+        page = workers.list(owners, limit=limit, cursor=cursor)
+        found += page.items
+        cursor = page.cursor
+        if cursor is None:
+            return found
+        # The last six bytes but of the checksum: nobody learns of another owner's worker by a cursor.
+        assert base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))[6:].decode() == page.items[-1].id
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_a_list_of_owners_has_all_of_theirs_and_of_no_other(workers, limit):
+    made = {}
+    for owner in ("alice", "team-a", "team-b", "bob"):
+        made[owner] = [make_worker(id=new_worker_id(owner), owner=owner) for _ in range(3)]
+    # By chance the ids of two owners may begin alike.
+    made["twin"] = [make_worker(id=owner_prefix("team-a") + one * 11, owner="twin") for one in "2mz"]
+    for worker in [worker for group in made.values() for worker in group]:
+        workers.register(worker)
+
+    for owners in (("alice",), ("team-a",), ("team-a", "alice"), ("bob", "team-b", "alice"), ("nobody",)):
+        wanted = sorted((one for owner in owners for one in made.get(owner, [])), key=lambda one: one.id)
+        assert list_all(workers, owners, limit) == wanted
+    assert len(list_all(workers, None, limit)) == 15
+
+
+def test_a_cursor_is_of_its_owners_only(workers):
+    for owner in ("team-a", "team-a", "team-b"):
+        workers.register(make_worker(id=new_worker_id(owner), owner=owner))
+    cursor = workers.list(("team-a",), limit=1, cursor=None).cursor
+
+    for owners in (("team-b",), ("team-a", "team-b"), None):
+        with pytest.raises(InvalidFieldError):
+            workers.list(owners, limit=1, cursor=cursor)
+
+
+def test_ids_of_workers_are_unique_and_begin_with_their_owner():
+    ids = {new_worker_id(f"team-{n % 3}") for n in range(600)}
+
+    assert len(ids) == 600
+    assert all(is_worker_id(one) for one in ids)
+    assert len({one[:OWNER_CHARACTERS] for one in ids}) == 3
 
 
 def test_status_is_what_was_heard_last():

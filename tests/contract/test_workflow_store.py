@@ -33,7 +33,7 @@ def listed(workflows: Any, owner: str = "team-a", *, limit: int = 100) -> list[W
     found: list[Workflow] = []
     cursor = None
     while True:
-        page = workflows.list_by_owner(owner, limit=limit, cursor=cursor)
+        page = workflows.list_by_owners((owner,), limit=limit, cursor=cursor)
         assert len(page.items) <= limit
         found += page.items
         if (cursor := page.cursor) is None:
@@ -117,16 +117,31 @@ def test_one_that_cannot_be_read_says_so_and_hides_no_other(workflows, break_wor
     assert listed(workflows, limit=1) == [made[2], made[0]]
 
 
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_workflows_of_several_owners_are_one_list(workflows, limit):
+    made = [
+        workflows.put(workflow(owner=owner, created_at=NOW + second))
+        for second, owner in enumerate(["alice", "team-a", "bob", "team-a", "alice"])
+    ]
+    found, cursor = [], None
+    while True:
+        page = workflows.list_by_owners(("team-a", "alice"), limit=limit, cursor=cursor)
+        found += page.items
+        if (cursor := page.cursor) is None:
+            break
+    assert found == [made[4], made[3], made[1], made[0]]
+
+
 @pytest.mark.parametrize("how", ["of another", "made up", "cut"])
 def test_a_cursor_that_was_not_handed_out_is_refused(workflows, how):
     for owner in ("team-a", "team-b"):
         for _ in range(2):
             workflows.put(workflow(owner=owner))
     cursor = {
-        "of another": workflows.list_by_owner("team-b", limit=1, cursor=None).cursor,
+        "of another": workflows.list_by_owners(("team-b",), limit=1, cursor=None).cursor,
         "made up": write_cursor("elsewhere", scope="workflows of team-a"),
-        "cut": workflows.list_by_owner("team-a", limit=1, cursor=None).cursor[:-1],
+        "cut": workflows.list_by_owners(("team-a",), limit=1, cursor=None).cursor[:-1],
     }[how]
 
     with pytest.raises(InvalidFieldError, match="cursor"):
-        workflows.list_by_owner("team-a", limit=1, cursor=cursor)
+        workflows.list_by_owners(("team-a",), limit=1, cursor=cursor)

@@ -33,7 +33,8 @@ def test_people_sign_in_with_a_public_client(template: Template) -> None:
     assert client["GenerateSecret"] is False
     assert client["AllowedOAuthFlowsUserPoolClient"] is False
     assert client["PreventUserExistenceErrors"] == "ENABLED"
-    assert client["AccessTokenValidity"] == 60
+    assert client["AccessTokenValidity"] == (60 if template.stage.name == "local" else 15)
+    assert client["TokenValidityUnits"]["AccessToken"] == "minutes"
 
 
 def test_each_machine_has_its_own_client_with_the_scope_of_one_role(template: Template) -> None:
@@ -62,7 +63,9 @@ def test_no_machine_has_access_unless_a_stage_names_it(prod: Template) -> None:
     assert list(prod.of_type("AWS::Cognito::UserPoolClient")) == ["Identity/Pool/UserClient"]
 
 
-def test_the_token_domain_is_unique_to_account_and_stage(template: Template) -> None:
+def test_the_token_domain_is_unique_to_the_stack_and_does_not_publish_its_account(template: Template) -> None:
     (domain,) = template.of_type("AWS::Cognito::UserPoolDomain").values()
 
-    assert domain["Domain"] == f"gnomon-{template.stage.name}-<AccountId>"
+    assert domain["Domain"].startswith(f"gnomon-{template.stage.name}-{{'Fn::Select': [0, {{'Fn::Split': ['-', ")
+    assert "<StackId>" in domain["Domain"]
+    assert "<AccountId>" not in domain["Domain"]

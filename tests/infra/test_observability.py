@@ -16,6 +16,7 @@ def test_what_loses_or_delays_jobs_raises_an_alarm(template: Template) -> None:
         "ExecutorFails",
         "StepsFails",
         "AttemptsAreLost",
+        "AttemptsAreCutOff",
         "DeadLettersFails",
         "LifecycleFails",
         "EventsWait",

@@ -38,6 +38,13 @@ def test_each_priority_is_consumed_apart_and_in_parts(template: Template, priori
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": getattr(template.stage.run_concurrency, priority)}
 
 
+@pytest.mark.parametrize("path", [*RUN_QUEUES.values(), *LAST_QUEUES])
+def test_no_other_queue_hands_over_to_ours(template: Template, path: str) -> None:
+    policy = template.properties(path).get("RedriveAllowPolicy")
+
+    assert policy == (None if path == "Queues/HintsDlq" else {"redrivePermission": "denyAll"})
+
+
 @pytest.mark.parametrize("path", LAST_QUEUES)
 def test_what_failed_is_kept_for_two_weeks(template: Template, path: str) -> None:
     assert template.properties(path)["MessageRetentionPeriod"] == 14 * DAY
@@ -90,6 +97,7 @@ def test_runs_that_failed_for_good_are_announced_from_the_stream(template: Templ
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["BisectBatchOnFunctionError"] is True
     assert mapping["MaximumRetryAttempts"] > 0
+    assert 0 < mapping["MaximumRecordAgeInSeconds"] < DAY
     assert mapping["DestinationConfig"] == {"OnFailure": {"Destination": "Queues/Unreadable.Arn"}}
     assert mapping["StartingPosition"] == "TRIM_HORIZON"
     (pattern,) = mapping["FilterCriteria"]["Filters"]
@@ -119,6 +127,7 @@ def test_what_changes_is_told_from_the_streams(template: Template, name: str) ->
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["BisectBatchOnFunctionError"] is True
     assert mapping["MaximumRetryAttempts"] > 0
+    assert 0 < mapping["MaximumRecordAgeInSeconds"] < DAY
     assert mapping["DestinationConfig"] == {"OnFailure": {"Destination": "Queues/Unreadable.Arn"}}
     assert mapping["StartingPosition"] == "TRIM_HORIZON"
     assert mapping.get("ParallelizationFactor", 1) == 1

@@ -14,6 +14,7 @@ BUDGETS = {
     "POST /v1/jobs with idempotency key": 4,
     "GET /v1/jobs/{jobId}": 2,
     "GET /v1/jobs": 3,
+    "GET /v1/jobs of two owners": 4,
 }
 APART = ", definition apart"
 

@@ -107,7 +107,7 @@ MUTANTS: list[Mutant] = [
         "a cancel writes the row alone (V4)",
         (
             "usecases/actions.py",
-            "for execution in executions_to_cancel(job, now=now, write_id=mark):",
+            "for execution in executions_to_cancel(job, now=now, write_id=mark, by=by):",
             "for execution in ():",
         ),
         by="tests/unit/test_lean_end.py::TestWhoEndsFirst",

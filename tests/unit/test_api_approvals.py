@@ -122,7 +122,7 @@ def test_the_same_request_with_its_key() -> None:
         (user("bob", "scheduler"), 403, "takes the role approver"),
         (user("zoe", "approver"), 404, "There is no job"),
         (machine("ci", "gnomon/write"), 403, "takes the role approver"),
-        (machine("ci", "gnomon/admin"), 200, ""),
+        (machine("ci", "gnomon/admin"), 403, "only where approvers names its client id"),
         (user("root", "admin"), 200, ""),
     ],
 )
@@ -218,3 +218,74 @@ def test_a_hint_for_another_attempt_does_nothing() -> None:
     gated = Gated()
     gated.driver.deliver_hint(Hint(gated.path.rpartition("/")[2], SLOT, 2))
     assert gated.api.get(gated.path).json["status"] == "BLOCKED"
+
+
+def test_machines_decide_only_where_approvers_name_them() -> None:
+    bot = machine("deploy-bot", "gnomon/admin")
+    unnamed = Gated()
+    refused = unnamed.approve(claims=bot)
+    assert (refused.status, refused.code) == (403, "FORBIDDEN")
+    assert "only where approvers names its client id" in refused.message
+    named = Gated(approval={**GATE, "approvers": ["boss", "deploy-bot"]})
+    assert named.approve(claims=machine("other-bot", "gnomon/admin")).status == 403
+    assert named.approve(claims=bot).status == 200
+
+
+@pytest.mark.parametrize("creator", ["alice", "bob"])
+def test_who_wrote_the_payload_before_there_was_a_gate_does_not_approve_it(creator: str) -> None:
+    people = {name: user(name, "scheduler", "approver", "team-a") for name in ("alice", "bob", "carol")}
+    author = "bob" if creator == "alice" else "alice"
+    driver = Driver()
+    api = Api(driver.world, claims=people[creator])
+    path = api.create(schedule=ONCE)
+    assert api.patch(path, {"payload": {"charge": "all"}}, claims=people[author]).status == 200
+    assert api.patch(path, {"tags": ["a"], "approval": GATE}, claims=people[creator]).status == 200
+    driver.run_until(NOW + 20)
+    for name in (creator, author):
+        assert api.post(f"{path}/approve", claims=people[name]).status == 403
+    assert api.post(f"{path}/approve", claims=people["carol"]).status == 200
+
+
+PROTECTED = {**GATE, "protected": True}
+
+
+@pytest.mark.parametrize(
+    "approval", [None, {**GATE, "timeoutSeconds": 60}, {**PROTECTED, "role": "admin"}, {**GATE, "protected": False}]
+)
+@pytest.mark.parametrize("four_eyes", [True, False])
+def test_a_protected_gate_is_changed_by_a_second_person_only(approval: Any, four_eyes: bool) -> None:
+    people = {name: user(name, "scheduler", "approver", "team-a") for name in ("alice", "bob", "carol")}
+    api = Api(Driver().world, claims=people["alice"])
+    path = api.create(schedule=ONCE, approval={**PROTECTED, "fourEyes": four_eyes})
+    assert api.patch(path, {"payload": 1}, claims=people["bob"]).status == 200
+    before = api.get(path).json
+    refused = [
+        people["alice"],
+        people["bob"],
+        user("dan", "scheduler", "team-a"),
+        machine("bot", "gnomon/admin"),
+        user("alice", "admin"),
+    ]
+    for claims in refused:
+        reply = api.patch(path, {"approval": approval}, claims=claims)
+        assert (reply.status, reply.code) == (403, "FORBIDDEN")
+        assert "protected" in reply.message
+    assert api.get(path).json == before
+    assert api.patch(path, {"tags": ["other"]}).status == 200, "the rest of the job is free"
+    assert api.patch(path, {"approval": approval}, claims=people["carol"]).status == 200
+
+
+def test_jobs_show_who_changed_them_last() -> None:
+    api = Api(Driver().world, claims=user("alice", "scheduler", "team-a"))
+    bob = user("bob", "scheduler", "team-a")
+    path = api.create(schedule={"type": "interval", "everySeconds": 60})
+    assert api.post(f"{path}/execute", claims=bob).status == 200
+    assert api.get(path).json["updatedBy"] == "alice", "a run by hand is no change of the job"
+    for act in (
+        lambda who: api.post(f"{path}/pause", claims=who),
+        lambda who: api.patch(path, {"tags": ["a"]}, claims=who),
+        lambda who: api.post(f"{path}/cancel", claims=who),
+    ):
+        assert act(bob).json["updatedBy"] == "bob"
+        api.post(f"{path}/resume")
+    assert [one["updatedBy"] for one in api.get("/v1/jobs").json["data"]] == ["bob"]

@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from functions.api.caller import caller_of
 from functions.api.problems import UnauthorizedError
@@ -34,10 +36,25 @@ def test_groups_are_roles(groups: Any, roles: set[Role]) -> None:
 
 @pytest.mark.parametrize(
     ("groups", "owner"),
-    [("[team-b scheduler team-a]", "team-a"), ("[scheduler]", "alice"), ("[team-]", "alice"), ("[teams-a]", "alice")],
+    [
+        ("[team-a scheduler]", "team-a"),
+        ("[team-b scheduler team-a]", "alice"),
+        ("[scheduler]", "alice"),
+        ("[team-]", "alice"),
+        ("[teams-a]", "alice"),
+    ],
 )
-def test_the_owner_is_the_team_or_else_the_user(groups: str, owner: str) -> None:
+def test_the_default_owner_is_the_only_team_or_else_the_user(groups: str, owner: str) -> None:
     assert caller_of(user("alice") | {"cognito:groups": groups}).owner == owner
+
+
+@given(st.sets(st.sampled_from(["team-a", "team-b", "team-c", "team-", "admin", "viewer", "x"])))
+def test_a_user_acts_for_itself_and_each_of_its_teams(groups: set[str]) -> None:
+    caller = caller_of(user("alice", *groups))
+    teams = {one for one in groups if one.startswith("team-") and one != "team-"}
+    assert set(caller.owners) == {"alice", *teams}
+    assert all(caller.acts_for(owner) for owner in caller.owners)
+    assert not any(caller.acts_for(other) for other in ("team-d", "team-", "bob", "*", ""))
 
 
 @pytest.mark.parametrize(

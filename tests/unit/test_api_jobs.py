@@ -39,6 +39,7 @@ def test_create_answers_the_whole_job() -> None:
         "enabled": True,
         "owner": "alice",
         "createdBy": "alice",
+        "updatedBy": "alice",
         "createdAt": "2027-01-15T08:00:00Z",
         "nextRunAt": "2027-01-15T08:01:00Z",
         "silentSince": None,

@@ -451,14 +451,15 @@ class TestWhoMay:
         assert calls(driver) == [(SLOT, 1)], "the run is due at once"
         assert driver.executions(job.id)[0].approval is None
 
-    def test_of_jobs_without_a_gate_it_is_kept_who_asked_and_not_who_changed(self) -> None:
+    def test_of_jobs_without_a_gate_it_is_kept_who_asked_and_who_changed(self) -> None:
         driver = Driver()
         job = driver.create(schedule=MINUTELY)
         execute_job(driver.services, SCHEDULER, job.id)
         changed = change_job(
             driver.services, ADMIN, job.id, change=lambda row: JobDraft(document=row.defined.document, payload="1")
         )
-        assert changed.changed_by is None
+        assert changed.changed_by == ADMIN.id
+        assert changed.updated_by == ADMIN.id
         assert [run.asked_by for run in changed.runs.values()] == [SCHEDULER.id], "a gate may come before it starts"
 
 

@@ -10,12 +10,18 @@ from functions.domain.cursor import read_cursor, write_cursor
 from functions.domain.errors import InvalidFieldError
 
 
-@given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
+@given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=250), st.text(st.characters(codec="utf-8")))
 def test_a_token_is_read_by_the_list_it_was_made_for(position, scope):
     token = write_cursor(position, scope=scope)
 
     assert read_cursor(token, scope=scope) == position
     assert set(token) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+@pytest.mark.parametrize("position", ["", "x" * 1_001, "😀" * 251])
+def test_a_position_that_is_no_key_is_refused(position):
+    with pytest.raises(InvalidFieldError):
+        read_cursor(write_cursor(position, scope="circuits"), scope="circuits")
 
 
 @given(st.text())

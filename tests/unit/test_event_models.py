@@ -10,15 +10,22 @@ import jsonschema_rs
 import pydantic
 import pytest
 
+from functions.domain.actor import Actor, ActorKind
 from functions.domain.circuit import Circuit, closed
 from functions.domain.event import Attempt, Change, EventType, LifecycleEvent
 from functions.domain.events import events_of
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import slot_id
-from functions.domain.job import Gap, Job, SkipReason, Upstream
+from functions.domain.job import Gap, GateChange, GateChanged, Job, SkipReason, Upstream
 from functions.domain.run import APPROVAL, Approval, Decision, LastRun, Outcome, RunState
 from functions.domain.silence import Silence
-from functions.domain.target_events import CircuitChange, WorkerRegistered, circuit_events, worker_events
+from functions.domain.target_events import (
+    CircuitChange,
+    WorkerDrained,
+    WorkerRegistered,
+    circuit_events,
+    worker_events,
+)
 from functions.domain.worker import Worker
 from functions.events.envelope import encode
 from functions.events.models import MODELS
@@ -27,13 +34,16 @@ from tests.factories import NOW, make_definition, make_execution, make_job, make
 from tests.integration.samples import sample
 
 SLOT = slot_id(NOW)
+ANN = Actor(id="ann", kind=ActorKind.PERSON, client_id="app")
+BOT = Actor(id="bot", kind=ActorKind.MACHINE, client_id="bot")
 PARENT = "3f1c2a4e-0b5d-4c7e-9a8f-1234567890ab"
 
 
 def everything() -> dict[EventType, LifecycleEvent]:
     """An event of each type."""
     run = make_run(started_at=NOW + 0.25)
-    idle = make_job()
+    idle = make_job(acted=ANN)
+    acted = {"acted": ANN, "revised_by": "another"}
     busy = replace(idle, runs=MappingProxyType({SLOT: run}))
     waits = replace(idle, runs=MappingProxyType({SLOT: make_run(state=RunState.WAITING, attempt=1, due_at=NOW + 9)}))
     failed = make_execution(status=ExecutionStatus.FAILED, reason="RETRIES_EXHAUSTED", result="{}")
@@ -51,14 +61,25 @@ def everything() -> dict[EventType, LifecycleEvent]:
         (busy, waits, [replace(failed, final=False, next_retry_at=NOW + 9)]),
         (busy, idle, [failed]),
         (busy, idle, [lost]),
-        (busy, idle, [make_execution(status=ExecutionStatus.CANCELLED, reason="EXECUTION_CANCELLED")]),
+        (
+            busy,
+            idle,
+            [make_execution(status=ExecutionStatus.CANCELLED, reason="EXECUTION_CANCELLED", cancelled_by=ANN)],
+        ),
         (idle, replace(idle, gap=gap), []),
-        (idle, replace(idle, paused=True), []),
-        (replace(idle, paused=True), idle, []),
-        (idle, replace(idle, cancelled=True, deleted_at=NOW), []),
+        (idle, replace(idle, paused=True, **acted), []),
+        (replace(idle, paused=True), replace(idle, **acted), []),
+        (idle, replace(idle, cancelled=True, deleted_at=NOW, **acted), []),
         (quiet, silent, []),
         (replace(silent, runs=busy.runs), replace(quiet, last_run=ended), [make_execution()]),
-        (idle, replace(idle, definition=definition, revision=2, next_slot=NOW + 90), []),
+        (idle, replace(idle, definition=definition, revision=2, next_slot=NOW + 90, **acted), []),
+        (idle, replace(idle, owner="team-b", revision=2, **acted), []),
+        (idle, replace(idle, gate_change=GateChange(revision=2, what=GateChanged.REMOVED), revision=2, **acted), []),
+        (
+            idle,
+            replace(idle, runs=MappingProxyType({f"{NOW}mabcdefgh": make_run(state=RunState.WAITING)}), **acted),
+            [],
+        ),
     ]
     child = make_job(
         next_slot=None,
@@ -75,10 +96,10 @@ def everything() -> dict[EventType, LifecycleEvent]:
     taken = replace(child, upstream=Upstream(marks=(1,), look_at=NOW), runs=MappingProxyType({dependent: made}))
     gate = replace(taken, runs=MappingProxyType({dependent: replace(made, waits_for=APPROVAL, due_at=NOW + 60)}))
     decisions = [
-        replace(taken, runs=MappingProxyType({dependent: replace(made, approval=decided)}))
-        for decided in (
-            Approval(decision=Decision.APPROVED, by="bob", at=NOW + 5, comment="go"),
-            Approval(decision=Decision.REJECTED, by="timeout", at=NOW + 60),
+        replace(taken, runs=MappingProxyType({dependent: replace(made, approval=decided)}), **by)
+        for decided, by in (
+            (Approval(decision=Decision.APPROVED, by="ann", at=NOW + 5, comment="go"), acted),
+            (Approval(decision=Decision.REJECTED, by="timeout", at=NOW + 60), {}),
         )
     ]
     writes += [(child, waits_for_it, []), (waits_for_it, taken, []), (taken, gate, [])]
@@ -100,8 +121,13 @@ def everything() -> dict[EventType, LifecycleEvent]:
         event.type: event
         for event in (
             *circuit_events(CircuitChange(before=None, after=circuit)),
-            *circuit_events(CircuitChange(before=circuit, after=closed(circuit, now=NOW + 40.5))),
+            *circuit_events(
+                CircuitChange(before=circuit, after=replace(closed(circuit, now=NOW + 40.5), reset_by=ANN))
+            ),
             *worker_events(WorkerRegistered(worker=worker)),
+            *worker_events(
+                WorkerDrained(worker=replace(worker, version=3, draining=True, drained_by=BOT), at=NOW + 9.5)
+            ),
         )
     }
     for before, after, rows in writes:
@@ -109,6 +135,32 @@ def everything() -> dict[EventType, LifecycleEvent]:
         for event in events_of(Change(before=before, after=after, at=NOW + 1.5), history):  # type: ignore[arg-type]
             found[event.type] = event
     return found
+
+
+def test_what_a_caller_did_says_who_and_nothing_else_does() -> None:
+    said = {kind.value: encode(event, job_name=None) for kind, event in everything().items()}
+    by = {kind: json.loads(text)["by"] for kind, text in said.items() if "by" in json.loads(text)}
+    ann = {"id": "ann", "kind": "person", "clientId": "app"}
+    assert by == dict.fromkeys(
+        (
+            "job.scheduled",
+            "job.changed",
+            "job.transferred",
+            "job.gate_changed",
+            "job.run_requested",
+            "job.paused",
+            "job.resumed",
+            "job.cancelled",
+            "job.deleted",
+            "job.run_cancelled",
+            "job.approved",
+            "circuit.closed",
+        ),
+        ann,
+    ) | {
+        "job.rejected": {"id": "timeout", "kind": "system"},
+        "worker.draining": {"id": "bot", "kind": "machine", "clientId": "bot"},
+    }
 
 
 def test_there_is_a_model_for_each_type_and_no_other() -> None:

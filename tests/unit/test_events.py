@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from functions.domain.actor import Actor, ActorKind
 from functions.domain.event import Attempt, Change, EventType, LifecycleEvent
 from functions.domain.events import ended_attempts, events_of, in_history
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus
@@ -59,6 +60,8 @@ def test_a_new_job_is_scheduled() -> None:
 
     assert (event.type, event.id, event.time) == (EventType.SCHEDULED, f"{JOB_ID}:1:0", LATER)
     assert facts(event) == {"next_run_at": NOW + 65, "paused": False}
+    [made] = told(None, make_job(acted=Actor(id="ann", kind=ActorKind.PERSON)))
+    assert made.facts["by"] == {"id": "ann", "kind": "person", "client_id": None}
 
 
 def test_a_start_names_its_attempt_and_its_instant() -> None:

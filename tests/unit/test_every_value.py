@@ -19,8 +19,10 @@ from typing import Any
 import pytest
 
 from functions import domain, telemetry
+from functions.api.caller import caller_of
 from functions.api.mermaid import mermaid_text
 from functions.api.views import job_text
+from functions.domain.actor import Actor, ActorKind
 from functions.domain.approval import decide_gate, gate_before, time_over
 from functions.domain.approval_policy import ApprovalPolicy, OnTimeout
 from functions.domain.caller import Caller, Role
@@ -34,8 +36,8 @@ from functions.domain.circuit import (
     admission,
     after_end,
 )
-from functions.domain.commands import decide_execute, decide_retry
-from functions.domain.decision import Write
+from functions.domain.commands import decide_change, decide_execute, decide_retry
+from functions.domain.decision import Drop, Write
 from functions.domain.definition import Completion, MisfirePolicy, OverlapPolicy, Priority
 from functions.domain.dependence import Dependency, Join, On, UpstreamFailure
 from functions.domain.dispatch import decide_hint, started
@@ -45,7 +47,7 @@ from functions.domain.event import Attempt, Change, EventType
 from functions.domain.events import events_of
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.ids import slot_id
-from functions.domain.job import Gap, Job, JobStatus, SkipReason, Upstream
+from functions.domain.job import Gap, GateChange, GateChanged, Job, JobStatus, SkipReason, Upstream
 from functions.domain.lean import fits_the_row, may_be_lean
 from functions.domain.lease import Hold
 from functions.domain.outcome import TargetAnswer, health_of
@@ -62,9 +64,13 @@ from functions.domain.workflow import Member, WaitsFor
 from functions.domain.workflow_status import WorkflowStatus, status_of
 from functions.events.models import MODELS
 from functions.usecases.dead_letters import announce_dead_letters
+from tests.api_client import machine, user
 from tests.driver import Driver, middle
 from tests.factories import JOB_ID, NOW, make_definition, make_execution, make_hint, make_job, make_run
 from tests.telling import image
+
+ALICE = Actor(id="alice", kind=ActorKind.PERSON)
+BOB = Actor(id="bob", kind=ActorKind.PERSON)
 
 SLOT = slot_id(NOW)
 ONCE = {"schedule": {"type": "once", "at": "2027-01-15T08:00:00Z"}}
@@ -253,7 +259,7 @@ def test_which_runs_may_be_tried_again(outcome: Outcome, ended: Ended) -> None:
     job = over(outcome)
 
     def retry() -> Any:
-        return decide_retry(job, delay=0, now=NOW + 1, write_id="w", by="alice")
+        return decide_retry(job, delay=0, now=NOW + 1, write_id="w", by=ALICE)
 
     if ended.retry:
         assert retry().job.runs[SLOT].forced
@@ -349,7 +355,7 @@ def test_what_comes_of_a_slot_beside_other_runs(policy: OverlapPolicy, active: s
     assert decided.reason == said
 
     def execute() -> Write:
-        return decide_execute(job, f"{SLOT}maaaaaaaa", now=NOW, write_id="w", by="alice")
+        return decide_execute(job, f"{SLOT}maaaaaaaa", now=NOW, write_id="w", by=ALICE)
 
     if may_execute:
         assert len(execute().job.runs) == len(job.runs) + 1
@@ -501,7 +507,7 @@ def test_what_the_end_of_a_gates_time_decides(on_timeout: OnTimeout, expected: t
 
 @pytest.mark.parametrize(("decision", "expected"), list(DECISIONS.items()))
 def test_what_a_decision_means_for_its_run(decision: Decision, expected: tuple[Outcome | None, str | None]) -> None:
-    decided = decide_gate(at_gate(), SLOT, decision, by="bob", comment=None, now=NOW + 5, write_id="w")
+    decided = decide_gate(at_gate(), SLOT, decision, by=BOB, comment=None, now=NOW + 5, write_id="w")
     run = decided.job.runs[SLOT]
     assert (run.verdict, run.verdict_for, run.at_gate) == (*expected, False)
     assert run.approval is not None
@@ -787,7 +793,46 @@ ADMISSIONS = {said: None for _, by_probe in CIRCUITS.values() for said in by_pro
 
 STATED_ELSEWHERE = (Extent, Hold, WaitKind)
 """In test_target_result.py, test_who_holds.py and test_waiting.py."""
+ACTORS = {
+    ActorKind.PERSON: (user("ann", "admin"), "ann", "app"),
+    ActorKind.MACHINE: (machine("bot", "gnomon/write"), "bot", "bot"),
+    ActorKind.SYSTEM: None,
+}
+"""The claims of a caller of this kind, and what is told of it; none calls for the product."""
+
+
+@pytest.mark.parametrize("kind", [ActorKind.PERSON, ActorKind.MACHINE])
+def test_who_calls_by_its_token(kind: ActorKind) -> None:
+    stated = ACTORS[kind]
+    assert stated is not None
+    claims, actor_id, client_id = stated
+    actor = caller_of(claims).actor
+    assert actor == Actor(id=actor_id, kind=kind, client_id=client_id)
+    assert Actor.read(actor.as_text()) == actor
+
+
+GATES = {
+    GateChanged.ADDED: (None, {"role": "admin", "timeoutSeconds": 60}),
+    GateChanged.CHANGED: ({"role": "admin", "timeoutSeconds": 60}, {"role": "admin", "timeoutSeconds": 61}),
+    GateChanged.REMOVED: ({"role": "admin", "timeoutSeconds": 60}, None),
+}
+
+
+@pytest.mark.parametrize("what", list(GateChanged))
+def test_what_became_of_a_gate(what: GateChanged) -> None:
+    before, after = GATES[what]
+    job = make_job(document={"approval": before} if before else {})
+    definition = make_definition(**({"approval": after} if after else {}))
+    by = Actor(id="ann", kind=ActorKind.PERSON)
+    changed = decide_change(job, definition, enabled=None, now=NOW + 1, write_id="w", by=by)
+    assert isinstance(changed, Write)
+    assert changed.job.gate_change == GateChange(revision=2, what=what)
+    again = decide_change(changed.job, definition, enabled=True, now=NOW + 2, write_id="x", by=by)
+    assert isinstance(again, Drop)
+
+
 STATED: Mapping[type[enum.Enum], Mapping[Any, Any]] = {
+    ActorKind: ACTORS,
     Admission: ADMISSIONS,
     BackoffStrategy: DELAYS,
     CircuitState: CIRCUITS,
@@ -795,6 +840,7 @@ STATED: Mapping[type[enum.Enum], Mapping[Any, Any]] = {
     Decision: DECISIONS,
     EventType: EVENTS,
     ExecutionStatus: ENDS,
+    GateChanged: GATES,
     Health: HEALTHS,
     JobStatus: JOBS,
     Join: JOINS,

@@ -193,7 +193,7 @@ def test_a_redirect_is_not_followed(status: int) -> None:
             answer = call(public.url)
         assert (answer.status, code(answer), answer.retryable) == (ExecutionStatus.FAILED, f"HTTP_{status}", False)
         assert "redirects are not followed" in message(answer)
-        assert private.url in message(answer)
+        assert private.url.replace("?x=1", "?x=***") in message(answer)
         assert private.requests == []
 
 

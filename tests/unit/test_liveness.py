@@ -152,14 +152,14 @@ class TestWhoIsAsked:
         assert not any(liveness.lets_count(row) for row in many[:100])
         calls = driver.world.jobs.calls
         assert calls.count("get") == SOONEST
-        assert calls.count("list_by_owner") == 0, "in an outage nobody asks owner by owner"
+        assert calls.count("list_by_owners") == 0, "in an outage nobody asks owner by owner"
 
     def test_of_one_owner_too(self) -> None:
         one = stuck()
         found, driver = asked([job(next_slot=NOW + 90_000) for _ in range(200)], one)
         assert found is False
         calls = driver.world.jobs.calls
-        assert (calls.count("list_by_owner"), calls.count("get")) == (1, 1 + 1 + NEWEST)
+        assert (calls.count("list_by_owners"), calls.count("get")) == (1, 1 + 1 + NEWEST)
 
     def test_a_row_that_cannot_be_read_hides_no_other(self) -> None:
         bad, one = started(next_slot=NOW + 20), stuck()

@@ -70,8 +70,10 @@ def test_a_bucket_that_outlived_a_killed_emulator_is_used_again() -> None:
             have_assets_bucket(clients)
 
 
-def test_every_port_is_free_for_targets_but_the_emulators() -> None:
-    assert free_origins(at(4599), {}) == "http://127.0.0.1:*,!http://127.0.0.1:4599"
+def test_every_port_is_free_for_targets_but_those_of_emulators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnomon.local.deploy.all_places", lambda: [at(4601), at(4599)])
+    emulators = [f"!http://127.0.0.1:{port}" for port in (4566, 4599, 4601)]
+    assert free_origins(at(4599), {}) == ",".join(["http://127.0.0.1:*", *emulators])
     assert free_origins(at(4599), {"GNOMON_LOCAL_ORIGINS": "http://127.0.0.1:8080"}) == "http://127.0.0.1:8080"
     assert free_origins(at(4599), {"GNOMON_LOCAL_ORIGINS": ""}) == ""
 

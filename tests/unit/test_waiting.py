@@ -190,7 +190,7 @@ def test_no_answer_costs_a_read_more(story: Story) -> None:
     job = story.create(schedule=ONCE, target=LONG)
     story.run_to(30)
     calls = story.driver.world.jobs.calls
-    for path, reads in ((f"/v1/jobs/{job}", ["get"]), ("/v1/jobs", ["list_by_owner", "get_many"])):
+    for path, reads in ((f"/v1/jobs/{job}", ["get"]), ("/v1/jobs", ["list_by_owners", "get_many"])):
         calls.clear()
         assert story.api.get(path).status == 200
         assert calls == reads

@@ -1,0 +1,58 @@
+"""Routes of revocations: an administrator shuts a caller out at once, whatever tokens it still holds."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from functions.api.body import compact, invalid
+from functions.api.request import Answer, Request
+from functions.api.route import Access, Route
+from functions.api.schemas import NoFields
+from functions.api.validation import shown, validated
+from functions.domain.errors import ConflictError
+from functions.domain.instants import rfc3339
+
+if TYPE_CHECKING:
+    from functions.domain.caller import Caller
+    from functions.ports import Clock, RateLimits
+
+_SUBJECT = re.compile(r"[A-Za-z0-9_.@+-]{1,128}", re.ASCII)
+
+
+def must_administer(caller: Caller) -> None:
+    caller.must_administer("who may call")
+
+
+class RevocationRoutes:
+    def __init__(self, limits: RateLimits, clock: Clock) -> None:
+        self.limits = limits
+        self.clock = clock
+
+    def routes(self) -> tuple[Route, ...]:
+        one = "/v1/admin/revocations/{subject}"
+        return (
+            Route("revokeSubject", "PUT", one, Access.WRITE, self.put, role=must_administer),
+            Route("restoreSubject", "DELETE", one, Access.WRITE, self.delete, role=must_administer),
+        )
+
+    def put(self, request: Request) -> Answer:
+        request.query()
+        validated(NoFields, request.json())
+        subject = _subject(request)
+        if subject == request.caller.id:
+            raise ConflictError("You cannot revoke your own access: another administrator can.")
+        since = self.limits.revoke(subject, now=self.clock.now())
+        return Answer(200, compact({"subject": subject, "revokedAt": rfc3339(since)}))
+
+    def delete(self, request: Request) -> Answer:
+        request.query()
+        self.limits.restore(_subject(request), now=self.clock.now())
+        return Answer(204)
+
+
+def _subject(request: Request) -> str:
+    subject = request.params["subject"]
+    if not _SUBJECT.fullmatch(subject):
+        raise invalid("subject", f"{shown(subject)} is neither a user's sub nor a machine's client id")
+    return subject
