@@ -47,7 +47,7 @@ def _live(services: Services, owner: str, *, enough: int) -> int:
     """How many the owner has, as the index of owners shows them; not counted beyond `enough`."""
     live, cursor = 0, None
     while True:
-        page = services.jobs.list_by_owner(owner, limit=_PAGE, cursor=cursor)
+        page = services.jobs.list_by_owners([owner], limit=_PAGE, cursor=cursor)
         live += sum(_is_live(job) for job in services.jobs.get_many(page.items))
         if page.cursor is None or live >= enough:
             return live
