@@ -14,16 +14,9 @@ from functions.domain.ids import is_dependent, is_manual, is_scheduled, run_id, 
 from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import Decision, RunState
-from functions.usecases.actions import (
-    cancel_execution,
-    cancel_job,
-    delete_job,
-    execute_job,
-    pause_job,
-    resume_job,
-    retry_job,
-)
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
 from functions.usecases.approvals import GateDecision, decide_run
+from functions.usecases.cancelling import cancel_execution, cancel_job, delete_job
 from functions.usecases.jobs import JobDraft, change_job, create_job
 from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW, make_document

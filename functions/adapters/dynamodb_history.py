@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from functions.adapters.dynamodb_conditions import refusing_item
-from functions.adapters.dynamodb_items import end_item, execution_item, gap_item, read_end, read_history
+from functions.adapters.dynamodb_history_items import end_item, execution_item, gap_item, read_end, read_history
 from functions.adapters.dynamodb_keys import (
     Item,
     end_key,

@@ -26,31 +26,24 @@ from functions.adapters.dynamodb_fields import (
     write_fields,
 )
 from functions.adapters.dynamodb_keys import (
-    DEAD_LETTERS,
     Item,
     attention_partition,
     attention_shard,
-    end_key,
-    execution_key,
-    gap_key,
-    history_place,
     job_id_of,
     number,
     owner_place,
-    split_history_place,
     text,
     waiting_partition,
     waiting_shard,
 )
-from functions.adapters.stored_results import make_execution, make_last_run
+from functions.adapters.stored_results import make_last_run
 from functions.domain.actor import Actor
 from functions.domain.concurrency import place_of
 from functions.domain.definition import Definition, Priority
 from functions.domain.errors import CorruptDefinitionError, UnreadableRowError
-from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
 from functions.domain.ids import is_slot_id
 from functions.domain.job import Followed, Gap, GateChange, GateChanged, Job, SkipReason, Upstream
-from functions.domain.run import ActiveRun, Approval, Decision, LastRun, Outcome, RunState
+from functions.domain.run import ActiveRun, Approval, Decision, Outcome, RunState
 from functions.domain.silence import Silence
 from functions.domain.stored_json import read_stored
 
@@ -70,13 +63,13 @@ def _slot(value: str) -> str:
     return value
 
 
-_ACTOR = Kind(lambda actor: text(actor.as_text()), lambda value: Actor.read(str(value["S"])))
+ACTOR = Kind(lambda actor: text(actor.as_text()), lambda value: Actor.read(str(value["S"])))
 _GATE_CHANGE_FIELDS = (
     Field("revision", "n", INT, REQUIRED),
     Field("what", "w", enumerated(GateChanged), REQUIRED),
 )
 _SLOT_ID = Kind(text, lambda value: _slot(value["S"]))
-_APPROVAL = mapped(
+APPROVAL = mapped(
     Approval,
     (
         Field("decision", "d", enumerated(Decision), REQUIRED),
@@ -112,7 +105,7 @@ _RUN_FIELDS = (
     Field("took", "tk", INTS, ()),
     Field("verdict", "vd", enumerated(Outcome)),
     Field("verdict_for", "vr", TEXT),
-    Field("approval", "ap", _APPROVAL),
+    Field("approval", "ap", APPROVAL),
     Field("asked_by", "ab", TEXT),
 )
 _RUN = mapped(ActiveRun, _RUN_FIELDS)
@@ -127,7 +120,7 @@ _GAP_FIELDS = (
     Field("reason", "r", enumerated(SkipReason), REQUIRED),
 )
 _GAP = mapped(Gap, _GAP_FIELDS)
-_LAST_RUN_FIELDS = (
+LAST_RUN_FIELDS = (
     Field("slot_id", "slot", _SLOT_ID, REQUIRED),
     Field("attempt", "n", INT, REQUIRED),
     Field("outcome", "o", enumerated(Outcome), REQUIRED),
@@ -139,9 +132,9 @@ _LAST_RUN_FIELDS = (
     Field("started_at", "sa", FLOAT),
     Field("completed_at", "ca", FLOAT),
     Field("result", "res", TEXT),
-    Field("approval", "ap", _APPROVAL),
+    Field("approval", "ap", APPROVAL),
 )
-_LAST_RUN = mapped(make_last_run, _LAST_RUN_FIELDS)
+_LAST_RUN = mapped(make_last_run, LAST_RUN_FIELDS)
 _UPSTREAM_FIELDS = (
     Field("marks", "m", INTS, REQUIRED),
     Field("look_at", "at", INT),
@@ -174,7 +167,7 @@ _JOB = (
     Field("write_id", "wid", TEXT, ""),
     Field("definition_row", "dr", TEXT),
     Field("revised_by", "rw", TEXT, ""),
-    Field("acted", "by", _ACTOR),
+    Field("acted", "by", ACTOR),
     Field("updated_by", "ub", TEXT),
     Field("changed_by", "ch", TEXT),
     Field("gate_change", "gc", mapped(GateChange, _GATE_CHANGE_FIELDS)),
@@ -261,80 +254,6 @@ def read_definition(item: Item, *, job_id: str, created_at: int) -> Definition |
         return Definition.read(document, item[_PAYLOAD]["S"], job_id=job_id, created_at=created_at)
     except (CorruptDefinitionError, KeyError, ValueError):
         return None
-
-
-_EXECUTION = (
-    Field("status", "s", enumerated(ExecutionStatus), REQUIRED),
-    Field("final", "fin", FLAG, default=False),
-    Field("fence", "f", INT, 0),
-    Field("write_id", "wid", TEXT, ""),
-    Field("completed_at", "ca", FLOAT, REQUIRED),
-    Field("started_at", "sa", FLOAT),
-    Field("next_retry_at", "nr", INT),
-    Field("reason", "r", TEXT),
-    Field(
-        "error",
-        "err",
-        mapped(ExecutionError, (Field("code", "c", TEXT, REQUIRED), Field("message", "m", TEXT, REQUIRED))),
-    ),
-    Field("result", "res", TEXT),
-    Field("deferrals", "dn", INT, 0),
-    Field("deferred_for", "dr", TEXT),
-    Field("worker_id", "w", TEXT),
-    Field("approval", "ap", _APPROVAL),
-    Field("cancelled_by", "by", _ACTOR),
-)
-_SKIPPED = (
-    Field("first", "from", INT, REQUIRED),
-    Field("last", "to", INT, REQUIRED),
-    Field("count", "n", INT, REQUIRED),
-    Field("reason", "r", enumerated(SkipReason), REQUIRED),
-    Field("recorded_at", "ca", FLOAT, REQUIRED),
-)
-
-
-def execution_item(execution: Execution, *, retention_days: int) -> dict[str, Any]:
-    item = execution_key(execution.job_id, execution.slot_id, execution.attempt) | write_fields(execution, _EXECUTION)
-    item["ttl"] = _expiry(execution.completed_at, retention_days)
-    if execution.is_dead_letter:
-        item["dl"] = text(DEAD_LETTERS)
-    return item
-
-
-def end_item(job_id: str, number: int, last: LastRun, *, retention_days: int) -> dict[str, Any]:
-    """The end of a followed job's run, kept for those that depend on it."""
-    return (
-        end_key(job_id, number) | write_fields(last, _LAST_RUN_FIELDS) | {"ttl": _expiry(last.ended_at, retention_days)}
-    )
-
-
-def read_end(item: Item) -> LastRun:
-    """Raises CorruptDefinitionError when the row cannot be read."""
-    try:
-        return make_last_run(**read_fields(item, _LAST_RUN_FIELDS))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptDefinitionError(f"The stored end {job_id_of(item)} cannot be read.") from error
-
-
-def gap_item(row: SkippedSlots, *, retention_days: int) -> dict[str, Any]:
-    ttl = _expiry(row.recorded_at, retention_days)
-    return gap_key(row.job_id, row.first) | write_fields(row, _SKIPPED) | {"ttl": ttl}
-
-
-def read_history(item: Item) -> Execution | SkippedSlots:
-    """Raises CorruptDefinitionError when the row cannot be read."""
-    job_id, place = job_id_of(item), history_place(item)
-    try:
-        slot_id, attempt = split_history_place(place)
-        if attempt == 0:
-            return SkippedSlots(job_id=job_id, **read_fields(item, _SKIPPED))
-        return make_execution(job_id=job_id, slot_id=slot_id, attempt=attempt, **read_fields(item, _EXECUTION))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptDefinitionError(f"The stored row {place} of job {job_id} cannot be read.") from error
-
-
-def _expiry(recorded_at: float, retention_days: int) -> dict[str, Any]:
-    return number(int(recorded_at) + retention_days * DAY)
 
 
 def item_size(item: Item) -> int:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functions.api.openapi_bodies import body_schemas
 from functions.api.openapi_gates import GATES, WAITING, WAITS
+from functions.api.openapi_settings_schemas import circuits, type_configs, webhook_keys
 from functions.api.openapi_shapes import (
     ANY_JSON,
-    CIRCUIT_KEY,
     EXECUTION_ID,
     INSTANT,
     JOB_ID,
-    JOB_TYPE,
     RUN_ID,
     WORKER_ID,
     Schema,
@@ -21,7 +20,6 @@ from functions.api.openapi_shapes import (
     ref,
 )
 from functions.api.openapi_workflow_schemas import workflow_schemas
-from functions.domain.circuit import CircuitState
 from functions.domain.execution import ExecutionStatus
 from functions.domain.job import JobStatus, SkipReason
 from functions.domain.run import Outcome
@@ -38,9 +36,9 @@ def schemas() -> dict[str, Schema]:
     return (
         named
         | _answers(named["JobBody"])
-        | _type_configs(named["TypeConfigBody"])
-        | _circuits()
-        | _webhook_keys()
+        | type_configs(named["TypeConfigBody"])
+        | circuits()
+        | webhook_keys()
         | workflow_schemas()
     )
 
@@ -163,67 +161,6 @@ def _answers(body: Schema) -> dict[str, Schema]:
         "GatewayError": record(
             {"message": {"type": "string"}},
             description="What API Gateway answers by itself: a token it refuses, throttling, a body over 10 MB.",
-        ),
-    }
-
-
-def _type_configs(body: Schema) -> dict[str, Schema]:
-    stored = {"jobType": JOB_TYPE, "updatedAt": INSTANT, "updatedBy": {"type": "string", "description": "Caller's id."}}
-    return {
-        "TypeConfig": record(
-            stored | body["properties"],
-            optional=tuple(body["properties"]),
-            description="What was configured; what was left out follows the stage.",
-        ),
-        "TypeConfigList": list_of("TypeConfig"),
-    }
-
-
-def _circuits() -> dict[str, Schema]:
-    return {
-        "CircuitState": enum_of(CircuitState),
-        "Circuit": record(
-            {
-                "key": CIRCUIT_KEY,
-                "owner": maybe({"type": "string", "description": "Whose jobs it is for; `null`: all owners share it."}),
-                "jobType": maybe(JOB_TYPE | {"description": "The type of these jobs; `null` for those without one."}),
-                "target": {
-                    "type": "string",
-                    "description": "`http:<host>:<port>`, `lambda:<function>`, `sqs:<queue>`, `handler:<name>`",
-                    "examples": ["http:api.example.com:443"],
-                },
-                "state": ref("CircuitState"),
-                "failures": {"type": "integer", "minimum": 0, "description": "One after another, the last ones."},
-                "since": maybe(INSTANT | {"description": "When it opened, or closed, last."}),
-                "openUntil": maybe(INSTANT | {"description": "When one attempt may try the target again."}),
-                "probe": maybe({"type": "string", "description": "The attempt that tries it now."}),
-            },
-            description="What is known of a target that an owner's jobs of one type call.",
-        ),
-        "CircuitList": list_of("Circuit"),
-    }
-
-
-def _webhook_keys() -> dict[str, Schema]:
-    return {
-        "PreviousWebhookKey": record({"validUntil": INSTANT}),
-        "WebhookKey": record(
-            {
-                "owner": {"type": "string"},
-                "secret": {
-                    "type": "string",
-                    "description": "For the libraries of Standard Webhooks. Who has it can sign calls as this owner.",
-                    "examples": ["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"],
-                },
-                "createdAt": INSTANT,
-                "signsFrom": INSTANT | {"description": "From then on every call is signed by this key."},
-                "previous": {
-                    "type": "array",
-                    "items": ref("PreviousWebhookKey"),
-                    "description": "Keys before that sign beside it until then, the latest first.",
-                },
-            },
-            description="The key by which the http calls of an owner's jobs are signed.",
         ),
     }
 

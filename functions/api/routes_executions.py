@@ -11,7 +11,7 @@ from functions.api.validation import validated
 from functions.api.views import execution_text
 from functions.domain.errors import NotFoundError
 from functions.domain.ids import parse_execution_id
-from functions.usecases import actions, history
+from functions.usecases import cancelling, history
 
 if TYPE_CHECKING:
     from functions.usecases.services import Services
@@ -36,7 +36,7 @@ class ExecutionRoutes:
     def cancel(self, request: Request) -> Answer:
         request.query()
         validated(NoFields, request.json())
-        execution = actions.cancel_execution(self.services, request.caller, execution_id_of(request))
+        execution = cancelling.cancel_execution(self.services, request.caller, execution_id_of(request))
         return Answer(200, execution_text(execution))
 
 

@@ -15,7 +15,7 @@ from functions.api.views import history_text, job_text, jobs_text
 from functions.domain.caller import Caller
 from functions.domain.job import JobStatus
 from functions.domain.run import Decision
-from functions.usecases import actions, approvals, history, jobs
+from functions.usecases import actions, approvals, cancelling, history, jobs
 
 if TYPE_CHECKING:
     from functions.api.drafts import DraftReader
@@ -122,7 +122,7 @@ class JobRoutes:
 
     def delete(self, request: Request) -> Answer:
         request.query()
-        actions.delete_job(self.services, request.caller, request.job_id, if_match=request.if_match)
+        cancelling.delete_job(self.services, request.caller, request.job_id, if_match=request.if_match)
         return Answer(204)
 
     def pause(self, request: Request) -> Answer:
@@ -135,7 +135,8 @@ class JobRoutes:
 
     def cancel(self, request: Request) -> Answer:
         _no_options(request)
-        return _with_job(actions.cancel_job(self.services, request.caller, request.job_id, if_match=request.if_match))
+        job = cancelling.cancel_job(self.services, request.caller, request.job_id, if_match=request.if_match)
+        return _with_job(job)
 
     def transfer(self, request: Request) -> Answer:
         request.query()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from functions.domain import silence
 from functions.domain.actor import Actor
@@ -24,18 +23,16 @@ from functions.domain.decision import (
     with_run,
 )
 from functions.domain.definition import Definition
-from functions.domain.ending import ended_from_outside, released
+from functions.domain.ending import released
 from functions.domain.errors import ConflictError
-from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.following import look_hint
 from functions.domain.ids import MAX_ATTEMPTS, is_dependent
 from functions.domain.job import Gap, GateChange, GateChanged, Job, SkipReason, Upstream
 from functions.domain.lean import may_be_lean
 from functions.domain.overlap import must_have_room
-from functions.domain.permits import no_longer_limited, with_calls
+from functions.domain.permits import no_longer_limited
 from functions.domain.rescheduling import (
     first_slot,
-    into_gap,
     new_hints,
     pass_over_overdue,
     regained_slot,
@@ -44,7 +41,7 @@ from functions.domain.rescheduling import (
     with_regained_slot,
 )
 from functions.domain.rewiring import rewired
-from functions.domain.run import ActiveRun, LastRun, Outcome, RunState
+from functions.domain.run import ActiveRun, Outcome, RunState
 from functions.domain.sameness import says_the_same
 from functions.domain.upstream import ABSORBED, NO_PARENTS, Parent
 
@@ -89,7 +86,7 @@ def decide_pause(job: Job, *, now: float, write_id: str, by: Actor | None = None
     _must_not_be_cancelled(job, "paused")
     if job.paused:
         return Drop("PAUSED_ALREADY")
-    row = replace(_revised(job, write_id, by), paused=True, wakes=0)
+    row = replace(revised(job, write_id, by), paused=True, wakes=0)
     row, hints = _held(job, row, int(now))
     return Write(job=with_attention(row, int(now)), reason="PAUSED", hints=hints)
 
@@ -107,7 +104,7 @@ def decide_resume(job: Job, *, now: float, write_id: str, by: Actor | None = Non
     row, _ = with_regained_slot(job, job.definition, now=now)
     if not job.paused and row is job:
         return Drop("NOT_PAUSED")
-    row = replace(_revised(row, write_id, by), paused=False, wakes=0, catch_up_to=None)
+    row = replace(revised(row, write_id, by), paused=False, wakes=0, catch_up_to=None)
     flush = None
     if job.next_slot is not None and job.defined.schedule.recurring:
         row, flush = pass_over_overdue(row, job.defined, now=now, reason=SkipReason.PAUSED)
@@ -138,7 +135,7 @@ def decide_change(
     if same and regained_slot(job, definition, now=now) is None:
         return Drop("UNCHANGED")
     lean = job.lean and may_be_lean(definition)
-    row = replace(_revised(job, write_id, by), definition=definition, priority=definition.priority, lean=lean, wakes=0)
+    row = replace(revised(job, write_id, by), definition=definition, priority=definition.priority, lean=lean, wakes=0)
     flush: Gap | None = None
     hints: tuple[Due, ...] = ()
     if reschedules(job, definition):
@@ -182,7 +179,7 @@ def decide_transfer(job: Job, owner: str, *, now: float, write_id: str, by: Acto
         raise ConflictError("A run of the job is active: pause the job and let it end, or cancel it, then transfer.")
     if job.upstream is not None or job.followed is not None:
         raise ConflictError("The job depends on others, or others have depended on it: such jobs have one owner.")
-    row = replace(_revised(job, write_id, by), owner=owner)
+    row = replace(revised(job, write_id, by), owner=owner)
     return Write(job=with_attention(row, int(now)), reason="TRANSFERRED", hints=waiting_hints(row))
 
 
@@ -278,58 +275,6 @@ def _waits_for_its_retry(run: ActiveRun) -> bool:
     return run.state is RunState.WAITING and run.attempt > 0 and run.verdict is None
 
 
-def executions_to_cancel(
-    job: Job, *, now: float, write_id: str, reason: str = "JOB_CANCELLED", by: Actor | None = None
-) -> list[Execution]:
-    """The history rows that cancel each run of the job: put, if absent, before the row is written."""
-    ended = [
-        ended_from_outside(
-            job.id, slot, run, status=ExecutionStatus.CANCELLED, reason=reason, now=now, write_id=write_id
-        )
-        for slot, run in job.runs.items()
-    ]
-    return [replace(one, cancelled_by=by) for one in ended]
-
-
-def can_be_cancelled(job: Job) -> bool:
-    return bool(job.runs) or job.next_slot is not None or job.waits_for_parents
-
-
-def decide_cancel(
-    job: Job, *, deleted: bool, begun: bool = False, now: float, write_id: str, by: Actor | None = None
-) -> Write | Drop:
-    """The row of a cancelled job, once history says so of each run.
-
-    Raises ConflictError when nothing is left to cancel.
-
-    `deleted` also marks the row as soft-deleted; then a job that is over is no conflict. `begun`: this cancel has ended
-    the job's last run already, and there was no other.
-    """
-    if job.cancelled and not (deleted and job.deleted_at is None):
-        return Drop("CANCELLED_ALREADY")
-    cancelled = job.cancelled or begun or can_be_cancelled(job)
-    if not cancelled and not deleted:
-        raise ConflictError(f"The job is {job.status.value}: there is nothing left to cancel.")
-    instant = int(now)
-    row = _revised(job, write_id, by)
-    flush = None
-    if job.next_slot is not None:
-        row, flush = into_gap(row, until=instant, reason=SkipReason.JOB_CANCELLED, definition=job.definition)
-    row = replace(
-        with_calls(row, job.runs),
-        cancelled=cancelled,
-        deleted_at=instant if deleted else None,
-        last_run=_cancelled_run(job, instant) or job.last_run,
-        runs=MappingProxyType({}),
-        next_slot=None,
-        catch_up_to=None,
-        fence=job.fence + 1,
-        wakes=0,
-        silence=None,
-    )
-    return Write(job=with_attention(row, instant), reason="DELETED" if deleted else "CANCELLED", flush=flush)
-
-
 def decide_gap_written(job: Job, *, now: float) -> Write | Drop:
     """Clear the gap, whose history row is put first."""
     if job.gap is None:
@@ -342,7 +287,7 @@ def _must_not_be_cancelled(job: Job, verb: str) -> None:
         raise ConflictError(f"The job is CANCELLED and cannot be {verb}: create a new one.")
 
 
-def _revised(job: Job, write_id: str, by: Actor | None) -> Job:
+def revised(job: Job, write_id: str, by: Actor | None) -> Job:
     updated_by = job.updated_by if by is None else by.id if by.id != job.created_by else None
     return replace(job, revision=job.revision + 1, revised_by=write_id, acted=by, updated_by=updated_by)
 
@@ -356,22 +301,3 @@ def _gate_change(job: Job, row: Job) -> GateChange | None:
     if job.definition is not None and (before is None or after is None):
         what = GateChanged.ADDED if before is None else GateChanged.REMOVED
     return GateChange(revision=row.revision, what=what)
-
-
-def _cancelled_run(job: Job, now: int) -> LastRun | None:
-    ended = [
-        LastRun(
-            slot_id=slot,
-            attempt=run.current_attempt,
-            outcome=Outcome.CANCELLED,
-            fence=run.fence,
-            ended_at=now,
-        )
-        for slot, run in job.runs.items()
-    ]
-    return max(ended, key=lambda run: run.slot_id, default=None)
-
-
-def armed_hints(job: Job) -> tuple[Due, ...]:
-    """Every hint the job may have in flight, held or not: what a cancel or a new schedule takes back, best effort."""
-    return waiting_hints(replace(job, paused=False))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from functions import bootstrap, telemetry
-from functions.adapters.dynamodb_items import read_history
+from functions.adapters.dynamodb_history_items import read_history
 from functions.adapters.dynamodb_keys import is_end
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.execution import Execution

@@ -8,7 +8,8 @@ from typing import Any
 
 from functions.domain.approval import must_not_dodge
 from functions.domain.caller import Caller
-from functions.domain.commands import armed_hints, decide_change, new_job
+from functions.domain.cancellation import armed_hints
+from functions.domain.commands import decide_change, new_job
 from functions.domain.decision import Drop, Write
 from functions.domain.definition import Definition
 from functions.domain.errors import (

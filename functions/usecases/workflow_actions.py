@@ -10,7 +10,8 @@ from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Job
 from functions.domain.workflow import cancel_order
 from functions.parallel import for_all
-from functions.usecases.actions import cancel_job, retry_job
+from functions.usecases.actions import retry_job
+from functions.usecases.cancelling import cancel_job
 from functions.usecases.services import Services
 from functions.usecases.workflow_reading import Seen, read_workflow
 from functions.usecases.workflows import field_of

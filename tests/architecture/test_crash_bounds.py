@@ -8,7 +8,7 @@ import pytest
 
 from functions.domain import concurrency, job, lease, path
 from functions.domain.instants import rfc3339
-from functions.usecases.actions import cancel_job
+from functions.usecases.cancelling import cancel_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW
 from tests.fakes import FakeClock, World

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.adapters import dynamodb_fields, dynamodb_items
+from functions.adapters import dynamodb_fields, dynamodb_history_items, dynamodb_items
 from functions.adapters.dynamodb_history import DynamoDbHistory
 from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
 from functions.adapters.dynamodb_items import item_size
@@ -56,10 +56,10 @@ def change(aws: Aws, **attributes: Any) -> None:
     ("kind", "fields", "apart"),
     [
         (Job, dynamodb_items._JOB, {"id", "definition"}),
-        (Execution, dynamodb_items._EXECUTION, {"job_id", "slot_id", "attempt"}),
+        (Execution, dynamodb_history_items.EXECUTION, {"job_id", "slot_id", "attempt"}),
         (ActiveRun, dynamodb_items._RUN_FIELDS, set()),
         (Gap, dynamodb_items._GAP_FIELDS, set()),
-        (LastRun, dynamodb_items._LAST_RUN_FIELDS, set()),
+        (LastRun, dynamodb_items.LAST_RUN_FIELDS, set()),
         (Upstream, dynamodb_items._UPSTREAM_FIELDS, set()),
         (Followed, dynamodb_items._FOLLOWED_FIELDS, set()),
     ],

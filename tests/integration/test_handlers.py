@@ -17,17 +17,8 @@ from functions import bootstrap
 from functions.adapters.dynamodb_circuits import DynamoDbCircuits
 from functions.adapters.dynamodb_graph import DynamoDbDependents
 from functions.adapters.dynamodb_history import DynamoDbHistory
-from functions.adapters.dynamodb_items import (
-    definition_attributes,
-    end_item,
-    execution_item,
-    gap_item,
-    read_definition,
-    read_end,
-    read_history,
-    read_job,
-    state_attributes,
-)
+from functions.adapters.dynamodb_history_items import end_item, execution_item, gap_item, read_end, read_history
+from functions.adapters.dynamodb_items import definition_attributes, read_definition, read_job, state_attributes
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_keys import definition_key, state_key
 from functions.adapters.dynamodb_workers import DynamoDbWorkers

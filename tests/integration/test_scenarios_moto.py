@@ -18,7 +18,7 @@ from functions.domain.hint import Hint
 from functions.domain.job import JobStatus
 from functions.domain.run import RunState
 from functions.domain.timing import SCHEDULE_LEAD, SCHEDULE_SPREAD
-from functions.usecases.actions import cancel_job
+from functions.usecases.cancelling import cancel_job
 from tests.api_client import Api
 from tests.contract.conftest import make_timetable
 from tests.driver import SCHEDULER, Driver

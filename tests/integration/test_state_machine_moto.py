@@ -33,7 +33,7 @@ from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import RunState
 from functions.domain.step import MACHINE_GRACE
 from functions.handlers import steps
-from functions.usecases.actions import cancel_job
+from functions.usecases.cancelling import cancel_job
 from functions.usecases.executor import handle_hint
 from functions.usecases.services import Executor, Services
 from infra.states import definition

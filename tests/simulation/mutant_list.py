@@ -106,7 +106,7 @@ MUTANTS: list[Mutant] = [
         "cancel_row_only",
         "a cancel writes the row alone (V4)",
         (
-            "usecases/actions.py",
+            "usecases/cancelling.py",
             "for execution in executions_to_cancel(job, now=now, write_id=mark, by=by):",
             "for execution in ():",
         ),
@@ -193,7 +193,7 @@ MUTANTS: list[Mutant] = [
         "cancel_forgets",
         "a cancel drops what is overdue (V11)",
         (
-            "domain/commands.py",
+            "domain/cancellation.py",
             "    if job.next_slot is not None:\n        row, flush = into_gap(row, until=instant",
             "    if row is None:\n        row, flush = into_gap(row, until=instant",
         ),
@@ -269,14 +269,14 @@ MUTANTS: list[Mutant] = [
     m(
         "lean_no_revoke, cancel",
         "so does a cancel of the job",
-        ("usecases/actions.py", "        if has_lean_run(job):\n", "        if not job.id:\n"),
+        ("usecases/cancelling.py", "        if has_lean_run(job):\n", "        if not job.id:\n"),
         by="tests/unit/test_lean_end.py",
     ),
     m(
         "lean_no_revoke, execution",
         "so does a cancel of the execution",
         (
-            "usecases/actions.py",
+            "usecases/cancelling.py",
             "    if may_end_lean(job, key.slot_id, key.attempt) and key.slot_id in job.runs:\n",
             "    if not job.id:\n",
         ),
@@ -409,7 +409,7 @@ MUTANTS: list[Mutant] = [
         "cancel keeps the fence",
         "a cancel leaves the fence to the run that it cancels",
         (
-            "domain/commands.py",
+            "domain/cancellation.py",
             "        fence=job.fence + 1,\n        wakes=0,",
             "        fence=job.fence,\n        wakes=0,",
         ),
@@ -481,7 +481,7 @@ MUTANTS: list[Mutant] = [
         "cancel overtaken by a start",
         "a cancel of a waiting attempt leaves the one that started meanwhile in the row",
         (
-            "usecases/actions.py",
+            "usecases/cancelling.py",
             "        job = services.jobs.get(job.id) or job\n    return job\n",
             "        break\n    return job\n",
         ),
@@ -894,7 +894,7 @@ MUTANTS: list[Mutant] = [
     m(
         "a cancel keeps the slot",
         "a cancelled job's slots stay",
-        ("usecases/actions.py", "    carry_out(services, decided)\n    cleared", "    cleared"),
+        ("usecases/cancelling.py", "    carry_out(services, decided)\n    cleared", "    cleared"),
         by="tests/unit/test_concurrency_in_use.py",
     ),
     m(

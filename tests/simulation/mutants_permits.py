@@ -207,7 +207,7 @@ PERMIT_MUTANTS: list[Mutant] = [
     m(
         "cancelled jobs let go",
         "a cancelled job's call goes on without its permit",
-        ("domain/commands.py", "        with_calls(row, job.runs),\n", "        row,\n"),
+        ("domain/cancellation.py", "        with_calls(row, job.runs),\n", "        row,\n"),
         by=CALLS,
         rule="5 of an `R` with `sl`, by a caller",
     ),

@@ -93,7 +93,7 @@ RACE_MUTANTS: list[Mutant] = [
         "cancel looks again and again",
         "a cancel begins anew for each change of the job, whatever it changed",
         (
-            "usecases/actions.py",
+            "usecases/cancelling.py",
             "            if _attempts(row) != _attempts(seen):\n                return row\n",
             "            return row\n",
         ),
@@ -201,7 +201,7 @@ RACE_MUTANTS: list[Mutant] = [
         "cancel forgets what had come",
         "a cancel between a scheduled time and its start leaves that time without outcome",
         (
-            "domain/commands.py",
+            "domain/cancellation.py",
             "into_gap(row, until=instant, reason",
             "into_gap(row, until=instant - row.spread, reason",
         ),

@@ -11,15 +11,8 @@ from functions.domain.errors import ConflictError, ForbiddenError, InvalidFieldE
 from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Job
 from functions.domain.run import RunState
-from functions.usecases.actions import (
-    cancel_execution,
-    cancel_job,
-    delete_job,
-    execute_job,
-    pause_job,
-    resume_job,
-    retry_job,
-)
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
+from functions.usecases.cancelling import cancel_execution, cancel_job, delete_job
 from functions.usecases.circuits import reset_circuit
 from functions.usecases.jobs import JobDraft, change_job, create_job
 from functions.usecases.services import Services

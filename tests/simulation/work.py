@@ -17,7 +17,8 @@ from functions.domain.errors import ConflictError, GnomonError
 from functions.domain.ids import execution_id
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.progress import Progress
-from functions.usecases.actions import cancel_execution, cancel_job, execute_job, pause_job, resume_job, retry_job
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
+from functions.usecases.cancelling import cancel_execution, cancel_job
 from functions.usecases.executor import Executor
 from functions.usecases.jobs import JobDraft, change_job, create_job
 from functions.usecases.reports import end_execution, report_progress

@@ -14,8 +14,9 @@ from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
 from functions.domain.job import Job, JobStatus
 from functions.domain.run import Decision, Outcome, RunState
-from functions.usecases.actions import cancel_execution, cancel_job, pause_job, resume_job
+from functions.usecases.actions import pause_job, resume_job
 from functions.usecases.approvals import GateDecision, decide_run
+from functions.usecases.cancelling import cancel_execution, cancel_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.api_client import user
 from tests.driver import ADMIN, SCHEDULER, Driver

@@ -25,15 +25,9 @@ from functions.domain.ids import run_id, slot_id
 from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import Approval, Decision, Outcome, RunState
-from functions.usecases.actions import (
-    cancel_execution,
-    cancel_job,
-    execute_job,
-    pause_job,
-    resume_job,
-    retry_job,
-)
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
 from functions.usecases.approvals import GateDecision, decide_run
+from functions.usecases.cancelling import cancel_execution, cancel_job
 from functions.usecases.history import job_history
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, SCHEDULER, VIEWER, Driver

@@ -10,7 +10,7 @@ from functions.domain.hint import Hint
 from functions.domain.job import Job, JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import RunState
-from functions.usecases.actions import cancel_execution
+from functions.usecases.cancelling import cancel_execution
 from functions.usecases.history import read_execution
 from tests.consumers import BusyDriver
 from tests.driver import SCHEDULER, VIEWER, Driver

@@ -22,7 +22,8 @@ from functions.domain.overlap import MAX_ACTIVE
 from functions.domain.permits import with_calls
 from functions.domain.progress import Progress
 from functions.domain.visit import LEASE_GRACE
-from functions.usecases.actions import cancel_execution, cancel_job, delete_job, execute_job, resume_job
+from functions.usecases.actions import execute_job, resume_job
+from functions.usecases.cancelling import cancel_execution, cancel_job, delete_job
 from functions.usecases.claiming import Poll, poll
 from functions.usecases.executor import handle_hint
 from functions.usecases.reports import end_execution, report_progress

@@ -26,7 +26,8 @@ from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import RunState
-from functions.usecases.actions import cancel_job, retry_job
+from functions.usecases.actions import retry_job
+from functions.usecases.cancelling import cancel_job
 from functions.usecases.circuits import reset_circuit
 from tests.consumers import BusyDriver
 from tests.driver import ADMIN, SCHEDULER, Driver

@@ -16,7 +16,8 @@ from functions.domain.errors import GnomonError
 from functions.domain.execution import ExecutionStatus
 from functions.domain.ids import execution_id
 from functions.domain.run import ActiveRun, RunState
-from functions.usecases.actions import cancel_job, pause_job
+from functions.usecases.actions import pause_job
+from functions.usecases.cancelling import cancel_job
 from functions.usecases.claiming import Claimed, Poll, poll
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.reports import end_execution

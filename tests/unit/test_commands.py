@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 
+from functions.domain.cancellation import armed_hints, decide_cancel, executions_to_cancel
 from functions.domain.commands import (
     MAX_ATTEMPTS,
-    armed_hints,
-    decide_cancel,
     decide_change,
     decide_execute,
     decide_gap_written,
     decide_pause,
     decide_resume,
     decide_retry,
-    executions_to_cancel,
     new_job,
 )
 from functions.domain.decision import Drop, Due, Write, waiting_hints

@@ -14,7 +14,8 @@ from functions.domain.job import JobStatus
 from functions.domain.job_type import StoredTypeConfig
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import RunState
-from functions.usecases.actions import cancel_execution, cancel_job, pause_job, resume_job
+from functions.usecases.actions import pause_job, resume_job
+from functions.usecases.cancelling import cancel_execution, cancel_job
 from tests.consumers import BusyDriver
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW

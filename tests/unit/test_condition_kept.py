@@ -9,7 +9,8 @@ import pytest
 
 from functions.domain.errors import NotFoundError, PreconditionFailedError
 from functions.domain.idempotency import IdempotencyKey
-from functions.usecases.actions import cancel_job, delete_job, execute_job, pause_job, resume_job, retry_job
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
+from functions.usecases.cancelling import cancel_job, delete_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import make_document

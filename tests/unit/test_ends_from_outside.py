@@ -17,7 +17,8 @@ from functions.domain.hint import Hint
 from functions.domain.ids import slot_id
 from functions.domain.job import Job
 from functions.domain.run import Outcome, RunState
-from functions.usecases.actions import cancel_execution, cancel_job, execute_job, pause_job, resume_job, retry_job
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
+from functions.usecases.cancelling import cancel_execution, cancel_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW, make_definition, make_document, make_job, make_run

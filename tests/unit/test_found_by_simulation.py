@@ -8,7 +8,8 @@ from functions.domain.execution import Execution, ExecutionStatus
 from functions.domain.ids import slot_id
 from functions.domain.job import Job, JobStatus
 from functions.domain.run import RunState
-from functions.usecases.actions import cancel_execution, retry_job
+from functions.usecases.actions import retry_job
+from functions.usecases.cancelling import cancel_execution
 from functions.usecases.sweep import visit
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW

@@ -17,14 +17,8 @@ from functions.domain.instants import rfc3339
 from functions.domain.job import Job, JobStatus
 from functions.domain.run import HINT_SLACK, ActiveRun, RunState
 from functions.usecases import concurrency
-from functions.usecases.actions import (
-    cancel_execution,
-    cancel_job,
-    delete_job,
-    pause_job,
-    resume_job,
-    retry_job,
-)
+from functions.usecases.actions import pause_job, resume_job, retry_job
+from functions.usecases.cancelling import cancel_execution, cancel_job, delete_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW, make_run

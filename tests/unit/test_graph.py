@@ -12,14 +12,8 @@ import pytest
 from functions.domain.hint import LOOK_SLOT, Hint
 from functions.domain.job import Job
 from functions.domain.result import NOT_KEPT
-from functions.usecases.actions import (
-    cancel_execution,
-    cancel_job,
-    delete_job,
-    execute_job,
-    pause_job,
-    resume_job,
-)
+from functions.usecases.actions import execute_job, pause_job, resume_job
+from functions.usecases.cancelling import cancel_execution, cancel_job, delete_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from functions.domain.hint import LOOK_SLOT, Hint
-from functions.usecases.actions import cancel_job, delete_job, execute_job
+from functions.usecases.actions import execute_job
+from functions.usecases.cancelling import cancel_job, delete_job
 from tests.driver import SCHEDULER, Driver
 from tests.fakes import World
 from tests.faults import Faults

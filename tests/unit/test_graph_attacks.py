@@ -21,7 +21,8 @@ from functions.domain.ids import dependent_slot_id, slot_id
 from functions.domain.job import Followed, JobStatus
 from functions.domain.run import LastRun, Outcome, RunState
 from functions.usecases import graph as graph_usecase
-from functions.usecases.actions import cancel_job, execute_job, pause_job, resume_job
+from functions.usecases.actions import execute_job, pause_job, resume_job
+from functions.usecases.cancelling import cancel_job
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.writing import ruled
 from tests.driver import SCHEDULER, Driver

@@ -16,7 +16,8 @@ from functions.domain.execution import ExecutionStatus
 from functions.domain.hint import LOOK_SLOT, Hint
 from functions.domain.job import Job
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.usecases.actions import cancel_job, delete_job, execute_job, pause_job, resume_job, retry_job
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
+from functions.usecases.cancelling import cancel_job, delete_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, Driver
 from tests.fakes import World

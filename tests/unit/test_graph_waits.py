@@ -10,7 +10,8 @@ import pytest
 from functions.domain.errors import UnavailableError
 from functions.domain.hint import LOOK_SLOT, Hint
 from functions.domain.looks import LOOK_EVERY
-from functions.usecases.actions import cancel_job, execute_job, pause_job, resume_job, retry_job
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
+from functions.usecases.cancelling import cancel_job
 from functions.usecases.graph import TELLING_SECONDS
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import SCHEDULER, Driver

@@ -13,7 +13,8 @@ from functions.domain.execution import Execution, ExecutionStatus, SkippedSlots
 from functions.domain.hint import Hint
 from functions.domain.ids import slot_id, slot_instant
 from functions.domain.job import Job
-from functions.usecases.actions import cancel_job, execute_job, pause_job, resume_job
+from functions.usecases.actions import execute_job, pause_job, resume_job
+from functions.usecases.cancelling import cancel_job
 from functions.usecases.history import ActiveExecution, job_history
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.sweep import visit

@@ -27,15 +27,8 @@ from functions.domain.lean import (
 )
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import LastRun, Outcome, RunState
-from functions.usecases.actions import (
-    cancel_execution,
-    cancel_job,
-    delete_job,
-    execute_job,
-    pause_job,
-    resume_job,
-    retry_job,
-)
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
+from functions.usecases.cancelling import cancel_execution, cancel_job, delete_job
 from functions.usecases.executor import conclude
 from functions.usecases.history import job_history, read_execution
 from functions.usecases.jobs import JobDraft, change_job

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functions.domain.commands import decide_cancel
+from functions.domain.cancellation import decide_cancel
 from functions.domain.decision import Write
 from functions.domain.errors import CorruptDefinitionError
 from functions.domain.event import Change

@@ -19,16 +19,9 @@ from functions.domain.ids import execution_id, slot_id
 from functions.domain.job import Job, JobStatus
 from functions.domain.run import Decision, RunState
 from functions.domain.timing import HAND_BACK_MAX, hand_back_seconds
-from functions.usecases.actions import (
-    cancel_execution,
-    cancel_job,
-    delete_job,
-    execute_job,
-    pause_job,
-    resume_job,
-    retry_job,
-)
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
 from functions.usecases.approvals import GateDecision, decide_run
+from functions.usecases.cancelling import cancel_execution, cancel_job, delete_job
 from functions.usecases.claiming import Poll, poll
 from functions.usecases.jobs import JobDraft, change_job
 from functions.usecases.reports import end_execution

@@ -22,8 +22,8 @@ from functions.domain.job_type import StoredTypeConfig
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import Decision, RunState
 from functions.usecases import steps
-from functions.usecases.actions import cancel_execution, cancel_job, delete_job
 from functions.usecases.approvals import GateDecision, decide_run
+from functions.usecases.cancelling import cancel_execution, cancel_job, delete_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.consumers import BusyDriver
 from tests.driver import ADMIN, SCHEDULER, Driver

@@ -20,7 +20,8 @@ from functions.domain.job import Gap, Job, SkipReason
 from functions.domain.quarantine import QUARANTINED, quarantined
 from functions.domain.run import LastRun, Outcome, RunState
 from functions.domain.visit import MAX_WAKES, Quarantine, decide_visit
-from functions.usecases.actions import cancel_execution, cancel_job, execute_job, pause_job, resume_job, retry_job
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
+from functions.usecases.cancelling import cancel_execution, cancel_job
 from functions.usecases.sweep import visit as visit_row
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW, make_job, make_run, new_id

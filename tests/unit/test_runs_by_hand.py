@@ -22,7 +22,8 @@ from functions.domain.ids import ExecutionKey, is_manual, slot_id
 from functions.domain.instants import rfc3339
 from functions.domain.job import Gap, Job, JobStatus, SkipReason
 from functions.domain.run import APPROVAL, LastRun, Outcome, RunState
-from functions.usecases.actions import cancel_execution, execute_job, pause_job, resume_job, retry_job
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
+from functions.usecases.cancelling import cancel_execution
 from tests.consumers import BusyDriver
 from tests.driver import SCHEDULER
 from tests.factories import JOB_ID, NOW, make_job, make_run

@@ -15,7 +15,7 @@ from functions.domain.ids import slot_id, slot_instant
 from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import RunState
-from functions.usecases.actions import cancel_job
+from functions.usecases.cancelling import cancel_job
 from tests.consumers import BusyDriver
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW

@@ -16,7 +16,8 @@ from functions.domain.hint import Hint
 from functions.domain.ids import slot_id, slot_instant
 from functions.domain.job import JobStatus
 from functions.domain.outcome import Invocation, TargetAnswer
-from functions.usecases.actions import cancel_job, delete_job, pause_job, resume_job
+from functions.usecases.actions import pause_job, resume_job
+from functions.usecases.cancelling import cancel_job, delete_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, SCHEDULER, Driver
 from tests.factories import NOW, make_document

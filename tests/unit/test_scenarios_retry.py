@@ -13,7 +13,7 @@ from functions.domain.job import JobStatus
 from functions.domain.outcome import TargetAnswer
 from functions.domain.run import Outcome
 from functions.domain.timing import one_time_schedule
-from functions.usecases.actions import cancel_job
+from functions.usecases.cancelling import cancel_job
 from functions.usecases.dead_letters import announce_dead_letters
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW

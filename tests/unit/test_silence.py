@@ -12,13 +12,8 @@ from functions.domain.event import EventType
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
-from functions.usecases.actions import (
-    cancel_job,
-    delete_job,
-    execute_job,
-    pause_job,
-    resume_job,
-)
+from functions.usecases.actions import execute_job, pause_job, resume_job
+from functions.usecases.cancelling import cancel_job, delete_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW

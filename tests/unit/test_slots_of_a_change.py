@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.domain.commands import decide_cancel, decide_change, decide_pause, decide_resume
+from functions.domain.cancellation import decide_cancel
+from functions.domain.commands import decide_change, decide_pause, decide_resume
 from functions.domain.decision import Write
 from functions.domain.errors import ConflictError, InvalidFieldError
 from functions.domain.ids import slot_id

@@ -20,16 +20,9 @@ from functions.domain.job import Job
 from functions.domain.outcome import TargetAnswer
 from functions.domain.run import APPROVAL, HINT_SLACK, ActiveRun, Decision, Outcome, RunState
 from functions.domain.visit import WAKE_BACKOFF, WAKE_BACKOFF_MAX
-from functions.usecases.actions import (
-    cancel_execution,
-    cancel_job,
-    delete_job,
-    execute_job,
-    pause_job,
-    resume_job,
-    retry_job,
-)
+from functions.usecases.actions import execute_job, pause_job, resume_job, retry_job
 from functions.usecases.approvals import GateDecision, decide_run
+from functions.usecases.cancelling import cancel_execution, cancel_job, delete_job
 from functions.usecases.jobs import JobDraft, change_job
 from tests.driver import ADMIN, Driver
 from tests.factories import NOW, make_document

@@ -17,7 +17,7 @@ from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.run import RunState
 from functions.domain.step import Step
 from functions.usecases import steps
-from functions.usecases.actions import cancel_execution, cancel_job
+from functions.usecases.cancelling import cancel_execution, cancel_job
 from functions.usecases.services import Attempts
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW

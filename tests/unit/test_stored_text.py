@@ -12,15 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.adapters import dynamodb_retry_configs, dynamodb_workflows
-from functions.adapters.dynamodb_items import (
-    definition_attributes,
-    end_item,
-    execution_item,
-    read_end,
-    read_history,
-    read_job,
-    state_attributes,
-)
+from functions.adapters.dynamodb_history_items import end_item, execution_item, read_end, read_history
+from functions.adapters.dynamodb_items import definition_attributes, read_job, state_attributes
 from functions.adapters.dynamodb_keys import retry_config_key, state_key, text, workflow_row
 from functions.api.views import execution_text, job_text, jobs_text, retry_configs_text
 from functions.api.views_workflows import workflows_text

@@ -12,7 +12,7 @@ import pytest
 from functions import telemetry
 from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.outcome import TargetAnswer
-from functions.usecases.actions import cancel_execution
+from functions.usecases.cancelling import cancel_execution
 from functions.usecases.sweep import Swept
 from tests.driver import SCHEDULER, Driver
 from tests.factories import NOW, make_execution
