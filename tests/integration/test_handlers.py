@@ -513,9 +513,9 @@ class TestLifecycle:
 
         table = aws.dynamodb.scan(TableName=aws.coordination_table)["Items"]
         rows = {row["kind"]["S"]: row for row in table}
-        unread = change("INSERT", {name: value for name, value in rows["circuit"].items() if name != "si"})
+        unread = change("INSERT", {name: value for name, value in rows["circuit#team-a"].items() if name != "si"})
         records = [
-            change("INSERT", rows["circuit"]),
+            change("INSERT", rows["circuit#team-a"]),
             change("INSERT", rows["worker"]),
             change("MODIFY", rows["worker"]),
         ]
