@@ -21,7 +21,7 @@ pytestmark = pytest.mark.e2e
 
 QUICK = {"maxRetries": 20, "initialDelaySeconds": 1, "backoffStrategy": "fixed", "jitter": 0}
 NONE = {"maxRetries": 0}
-BREAKER = {"failureThreshold": 5, "openSeconds": 20, "successThreshold": 1}
+BREAKER = {"failureThreshold": 5, "openSeconds": 30, "successThreshold": 1}
 Create = Callable[..., dict[str, Any]]
 
 
@@ -71,9 +71,9 @@ def test_five_failures_open_the_circuit_and_one_probe_closes_it(
         hint="the circuit opens",
     )
     assert opened["failures"] == 5
-    waiting = [
-        create(schedule=once(0), target=target.target("sleep"), retryConfig=QUICK, type=kind)["id"] for _ in range(20)
-    ]
+    held_back = {"target": target.target("sleep"), "retryConfig": QUICK, "type": kind}
+    with ThreadPoolExecutor(5) as threads:  # all of them before the opening is over
+        waiting = list(threads.map(lambda _: create(schedule=once(0), **held_back)["id"], range(20)))
     ids = [failing["id"], *waiting]
 
     def held() -> bool:
