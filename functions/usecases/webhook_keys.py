@@ -33,13 +33,11 @@ def rotate_key(services: Services, caller: Caller, owner: str, *, keep_seconds: 
 
 
 def _named(services: Services, caller: Caller, owner: str) -> str:
-    if owner in (MINE, caller.owner):
-        caller.must_change(caller.owner)
-        return caller.owner
-    caller.must_change(owner)
-    if owner not in services.owners.all():
+    name = caller.owner if owner == MINE else owner
+    caller.must_change(name)
+    if not caller.acts_for(name) and name not in services.owners.all():
         raise NotFoundError("There is no such owner of jobs.")
-    return owner
+    return name
 
 
 def _stored(services: Services, owner: str) -> StoredKeys:

@@ -94,7 +94,7 @@ KEY_MUTANTS: list[Mutant] = [
     m(
         "key for every scheduler",
         "every scheduler reads every owner's key",
-        ("usecases/webhook_keys.py", "    caller.must_change(owner)\n", "    caller.must_write()\n"),
+        ("usecases/webhook_keys.py", "    caller.must_change(name)\n", "    caller.must_write()\n"),
         by=KEYS,
     ),
 ]

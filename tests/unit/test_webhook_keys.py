@@ -61,6 +61,16 @@ def test_a_colleague_reads_the_same_key_and_a_machine_its_own(api: Api) -> None:
     assert key_of(api, claims=machine("m", "gnomon/write"))["owner"] == "m"
 
 
+def test_a_member_of_two_teams_reads_and_rotates_the_keys_of_both(api: Api) -> None:
+    both = user("amy", "scheduler", "team-a", "team-new")
+    assert key_of(api, TEAM, claims=both) == key_of(api)
+    other = key_of(api, "/v1/webhook-keys/team-new", claims=both)
+    assert other["owner"] == "team-new"
+    assert other["secret"] != key_of(api)["secret"]
+    assert api.post("/v1/webhook-keys/team-new/rotate", claims=both).status == 200
+    assert api.get("/v1/webhook-keys/team-new").status == 403
+
+
 @pytest.mark.parametrize(
     ("claims", "status"),
     [
