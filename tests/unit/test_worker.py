@@ -87,6 +87,18 @@ def test_it_works_on_no_more_than_it_was_told_at_the_same_time(site: Site) -> No
     assert most[0] == 3
 
 
+def test_a_worker_whose_poll_may_not_wait_pauses_before_the_next(site: Site) -> None:
+    """The API answers at once where as many polls of the owner wait as may: here time stands still, so none waits."""
+
+    def polls() -> int:
+        return len([one for one in site.requests if one.endswith("/poll")])
+
+    with Running(site, lambda _payload, _run: None, wait_seconds=1):
+        until(lambda: polls() == 1)
+        time.sleep(0.5)
+        assert polls() == 1
+
+
 def test_it_keeps_what_it_works_on(site: Site) -> None:
     job = site.job()
     go, begun = threading.Event(), threading.Event()
