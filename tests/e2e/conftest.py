@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FIRST = ("test_far_jobs",)
 """They look at queues while nothing else is due."""
-LAST = ("test_repairs", "test_timing", "test_bursts", "test_kills", "test_contract")
+LAST = ("test_repairs", "test_timing", "test_bursts", "test_fair_shares", "test_kills", "test_contract")
 """Stories that take minutes are begun before the others and looked at here; then comes what loads the machine."""
 BESIDE = (
     "test_workers",
