@@ -60,6 +60,13 @@ def on_moto() -> Iterator[Deployed]:
         yield Deployed()
 
 
+class Never:
+    """Calls that end within a second are not looked at meanwhile."""
+
+    def cancel(self) -> None:
+        """Nothing is to come."""
+
+
 class Deployed:
     """What is deployed, and who calls it. `clock` moves only where it is moved."""
 
@@ -118,7 +125,9 @@ class Deployed:
             **ports,
             targets=self._targets,
             machine=FakeMachine(self.clock),
-            shares=ProcessShares(DynamoDbShareRows(dynamodb, "coordination"), SHARES, clock=self.clock),
+            shares=ProcessShares(
+                DynamoDbShareRows(dynamodb, "coordination"), SHARES, clock=self.clock, call_later=lambda *_: Never()
+            ),
             dependents=DynamoDbDependents(dynamodb, "coordination"),
         )
         for client in (dynamodb, sqs, scheduler):

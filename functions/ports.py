@@ -416,6 +416,8 @@ class Owners(Protocol):
     def add_recurring(self, owner: str, more: int, *, most: int) -> RecurringCount | None:
         """Count so many more recurring jobs of the owner, in one conditional write, which registers it too.
 
+        It may count up to a hundredth of `most` ahead, so that the next ones cost no call.
+
         Where that would be more than `most`, the count as it is; then nothing was counted.
         """
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
+BLOCKS = 100
+"""Recurring jobs are counted by a hundredth of their limit: most creations cost no call. What a process has counted and
+does not make, the next recount corrects."""
+
+
 class DynamoDbOwners:
     """Owners over one table."""
 
@@ -23,6 +29,9 @@ class DynamoDbOwners:
         self._client = client
         self._table = table
         self._known: set[str] = set()
+        self._lock = threading.Lock()
+        self._spare: dict[str, int] = {}
+        """Recurring jobs that are counted for owners and not made yet."""
 
     def register(self, owner: str) -> None:
         if owner in self._known:
@@ -39,6 +48,20 @@ class DynamoDbOwners:
         self._known.add(owner)
 
     def add_recurring(self, owner: str, more: int, *, most: int) -> RecurringCount | None:
+        with self._lock:
+            spare = self._spare.get(owner, 0)
+            if spare >= more:
+                self._spare[owner] = spare - more
+                return None
+        block = max(more, most // BLOCKS)
+        refused = self._add(owner, block, most=most)
+        if refused is None:
+            with self._lock:
+                self._spare[owner] = self._spare.get(owner, 0) + block - more
+            return None
+        return refused if block == more else self._add(owner, more, most=most)
+
+    def _add(self, owner: str, more: int, *, most: int) -> RecurringCount | None:
         if more > most:
             return RecurringCount(most, None)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functions.adapters.dynamodb_owners import DynamoDbOwners
 from functions.ports import RecurringCount
 from tests.contract.conftest import at_once
 from tests.factories import NOW
@@ -62,3 +63,22 @@ def test_of_many_creations_at_once_as_many_are_counted_as_may_be(owners):
     counted = at_once(12, lambda _: owners.add_recurring("team-a", 1, most=5))
 
     assert counted.count(None) == 5
+
+
+def test_recurring_jobs_are_counted_by_a_hundredth_of_their_limit(aws):
+    owners = DynamoDbOwners(aws.dynamodb, aws.coordination_table)
+    writes = []
+    aws.dynamodb.meta.events.register("before-call.dynamodb.UpdateItem", lambda **_: writes.append("write"))
+
+    counted = [owners.add_recurring("team-a", 1, most=205) for _ in range(206)]
+
+    assert counted == [None] * 205 + [RecurringCount(205, None)]
+    assert len(writes) <= 102 + 4
+
+
+def test_processes_count_no_more_than_the_limit_together(aws):
+    processes = [DynamoDbOwners(aws.dynamodb, aws.coordination_table) for _ in range(3)]
+
+    counted = [owners.add_recurring("team-a", 1, most=300) for _ in range(110) for owners in processes]
+
+    assert 298 <= counted.count(None) <= 300

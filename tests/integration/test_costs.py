@@ -39,7 +39,7 @@ def usage(name: str, fill: int = 10) -> Usage:
 )
 def test_capacity_units_of_a_job(name: str, write_units: float, read_units: float, batches: int) -> None:
     """Put 3 (row, owner and attention index); start 1; end 2 (row, attention index), or history 1 and end 2, or 3 where
-    the attention moves. Each batch that starts attempts of an owner counts its share once, or twice where its starts are
+    the attention moves. Each batch that starts attempts counts its share once, or twice where its starts are
     seconds apart, or those of the batch before were not counted to their end."""
     for fill in FILLS:
         shape = counted()[name, fill]
