@@ -37,17 +37,15 @@ if TYPE_CHECKING:
     from functions.api.serving import Handler
     from functions.domain.execution import Execution
     from functions.key_ports import WebhookKeyStore
+    from functions.limit_ports import Circuits, RateLimits, Slots
     from functions.ports import (
-        Circuits,
         Clock,
         DeadLetters,
         JobStore,
         JobTypes,
         Machine,
         ProgressBoard,
-        RateLimits,
         RunHistory,
-        Slots,
         TakenMessages,
         Targets,
         Timetable,

@@ -15,7 +15,8 @@ from functions.domain.job import Job
 from functions.domain.lean import kept_execution
 from functions.domain.timing import hand_back_seconds
 from functions.graph_ports import Dependents, Graphs
-from functions.ports import Circuits, Clock, JobStore, RunHistory, Slots
+from functions.limit_ports import Circuits, Slots
+from functions.ports import Clock, JobStore, RunHistory
 from functions.usecases.executor import Handled, handle_hint
 from functions.usecases.jobs import JobDraft, create_job
 from functions.usecases.services import Executor, Services

@@ -43,7 +43,8 @@ from functions.domain.limits import Bucket, microseconds
 from functions.domain.outcome import Invocation, TargetAnswer
 from functions.domain.progress import MIN_INTERVAL, Progress
 from functions.domain.timing import OneTimeSchedule, one_time_schedule, route
-from functions.ports import Allowance, ArmedHint, BusEvent, Claim, Page, RecurringCount
+from functions.limit_ports import Allowance
+from functions.ports import ArmedHint, BusEvent, Claim, Page, RecurringCount
 from tests.faults import Faults
 from tests.graph_fakes import InMemoryDependents, InMemoryGraphs, InMemoryWorkflows
 from tests.share_fakes import FakeShares

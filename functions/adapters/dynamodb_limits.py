@@ -12,7 +12,7 @@ from functions.adapters.dynamodb_keys import Item, bucket_key, number, text
 from functions.domain.errors import RateLimitedError, RevokedError, UnavailableError
 from functions.domain.ids import new_write_id
 from functions.domain.limits import MICROSECONDS, Bucket, microseconds
-from functions.ports import Allowance
+from functions.limit_ports import Allowance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

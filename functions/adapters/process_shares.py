@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from functions.domain.definition import Priority
     from functions.domain.shares import Refusal, Share
-    from functions.ports import Clock, Entry, ShareRows
+    from functions.limit_ports import Entry, ShareRows
+    from functions.ports import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from functions.api.serving import App, Handler
 if TYPE_CHECKING:
     from functions.domain.handler_names import KnownHandlers
     from functions.domain.target_access import TargetRules
-    from functions.ports import RateLimits
+    from functions.limit_ports import RateLimits
     from functions.usecases.services import Services
 
 _NOBODY = "00000000-0000-4000-8000-000000000000"

@@ -10,7 +10,7 @@ from functions.api.serving import App, Handler
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from functions.ports import RateLimits
+    from functions.limit_ports import RateLimits
     from functions.usecases.services import Polls
 
 

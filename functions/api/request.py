@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from functions.domain.caller import Caller
-    from functions.ports import Allowance
+    from functions.limit_ports import Allowance
 
 JSON_TYPE = "application/json"
 MERGE_PATCH_TYPE = "application/merge-patch+json"

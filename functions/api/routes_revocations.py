@@ -15,7 +15,8 @@ from functions.domain.instants import rfc3339
 
 if TYPE_CHECKING:
     from functions.domain.caller import Caller
-    from functions.ports import Clock, RateLimits
+    from functions.limit_ports import RateLimits
+    from functions.ports import Clock
 
 _SUBJECT = re.compile(r"[A-Za-z0-9_.@+-]{1,128}", re.ASCII)
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRouteError
 
     from functions.domain.caller import Caller
-    from functions.ports import Clock, RateLimits
+    from functions.limit_ports import RateLimits
+    from functions.ports import Clock
 
 logger = logging.getLogger(__name__)
 

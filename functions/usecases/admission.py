@@ -21,7 +21,7 @@ from functions.domain.lease import LEASE_MARGIN
 from functions.domain.path import call_seconds
 from functions.domain.run import ActiveRun
 from functions.domain.shares import Refusal
-from functions.ports import Entry
+from functions.limit_ports import Entry
 from functions.usecases import circuits, concurrency
 from functions.usecases.circuits import Taken
 from functions.usecases.concurrency import Hold

@@ -11,8 +11,8 @@ from functions.domain.execution import Execution
 from functions.domain.retry import Uniform
 from functions.graph_ports import Dependents, Graphs, WorkflowStore
 from functions.key_ports import WebhookKeyStore
+from functions.limit_ports import Circuits, Shares, Slots
 from functions.ports import (
-    Circuits,
     Clock,
     IdempotencyKeys,
     JobStore,
@@ -22,8 +22,6 @@ from functions.ports import (
     ProgressBoard,
     RetryConfigs,
     RunHistory,
-    Shares,
-    Slots,
     Targets,
     Timetable,
     Workers,

@@ -8,7 +8,7 @@ import pytest
 
 from functions.adapters.dynamodb_limits import DynamoDbRateLimits
 from functions.domain.errors import RateLimitedError, RevokedError
-from functions.ports import Allowance
+from functions.limit_ports import Allowance
 from tests.contract.conftest import at_once
 from tests.factories import NOW
 from tests.fakes import InMemoryRateLimits

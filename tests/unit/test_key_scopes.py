@@ -19,7 +19,7 @@ from functions.domain.instants import rfc3339
 from functions.domain.job import JobStatus
 from functions.domain.job_type import TypeConfig
 from functions.domain.outcome import TargetAnswer
-from functions.ports import Allowance
+from functions.limit_ports import Allowance
 from tests.api_client import Api, Reply, machine, make_body, user
 from tests.driver import Driver
 from tests.factories import JOB_ID, NOW, make_document, make_job

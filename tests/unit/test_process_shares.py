@@ -17,7 +17,7 @@ from tests.share_fakes import InMemoryShareRows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from functions.ports import Entry
+    from functions.limit_ports import Entry
 
 SHARE = Share(processes=2, starts_per_minute=1_000)
 MINUTE = NOW - NOW % 60
