@@ -45,8 +45,7 @@ MOST_ITEMS = 10
 MOST_KEPT = 100
 """Executions that one heartbeat may name."""
 _NOT_WAITED, _PAUSE = 0.9, 2.0
-"""Seconds within which an empty answer has come without waiting, and the pause before the next poll then: the API lets
-only some polls of an owner wait at the same time."""
+"""Seconds: an empty answer that comes sooner did not wait, and then the worker pauses before its next poll."""
 _UNHEARD_SECONDS = 5.0
 """Until the next heartbeat, after one that the API did not hear."""
 _MESSAGE_CHARACTERS = 1_000
@@ -249,8 +248,7 @@ class Worker:
         )
 
     def _say(self, run: Run, report: Callable[[WorkClient], object]) -> None:
-        """Report the outcome, for as long as it may take: the heartbeat holds the execution. One that is no longer this
-        worker's is dropped."""
+        """Report the outcome for as long as it takes. The outcome of a lost execution is dropped."""
 
         def kept(error: GnomonError) -> None:
             _log.warning(
@@ -309,11 +307,11 @@ class Worker:
         """Whether the API has heard of all of them; of none where nothing is held: it hears that the worker lives."""
         fences = [(one, run.fence) for one, run in held.items()]
         parts = [dict(fences[first : first + MOST_KEPT]) for first in range(0, len(fences), MOST_KEPT)]
-        heard = [self._heartbeat(part) for part in parts or [{}]]  # each, whatever became of the one before
-        return all(heard)
 
-    def _heartbeat(self, fences: dict[str, int]) -> bool:
-        return self._quietly(lambda client: client.heartbeat(self._worker_id, fences))
+        def beat(part: dict[str, int]) -> bool:
+            return self._quietly(lambda client: client.heartbeat(self._worker_id, part))
+
+        return all([beat(part) for part in parts or [{}]])  # each is sent, whatever became of the one before
 
     def _quietly(self, call: Callable[[WorkClient], object]) -> bool:
         """Whether the API has heard it. What it says is gone is marked so; other failures are tried again next time."""
