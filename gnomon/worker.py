@@ -48,8 +48,7 @@ _NOT_WAITED, _PAUSE = 0.9, 2.0
 """Seconds: an empty answer that comes sooner did not wait, and then the worker pauses before its next poll."""
 _UNHEARD_SECONDS = 5.0
 """Until the next heartbeat, after one that the API did not hear."""
-_MESSAGE_CHARACTERS = 1_000
-_CODE_CHARACTERS = 128
+_MESSAGE_CHARACTERS, _CODE_CHARACTERS = 1_000, 128
 
 _log = logging.getLogger("gnomon.worker")
 
@@ -311,7 +310,7 @@ class Worker:
         def beat(part: dict[str, int]) -> bool:
             return self._quietly(lambda client: client.heartbeat(self._worker_id, part))
 
-        return all([beat(part) for part in parts or [{}]])  # each is sent, whatever became of the one before
+        return min(map(beat, parts or [{}]))  # each is sent, whatever became of the one before
 
     def _quietly(self, call: Callable[[WorkClient], object]) -> bool:
         """Whether the API has heard it. What it says is gone is marked so; other failures are tried again next time."""
