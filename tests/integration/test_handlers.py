@@ -508,7 +508,7 @@ class TestLifecycle:
         [record] = sample("jobs-stream")["Records"]
 
         def change(event: str, row: dict[str, Any]) -> dict[str, Any]:
-            images = {"Keys": keys_of(row), "NewImage": row, "SequenceNumber": "1"}
+            images = {"Keys": keys_of(row), "NewImage": row, "SequenceNumber": "1", "ApproximateCreationDateTime": NOW}
             return {**record, "eventName": event, "dynamodb": images}
 
         table = aws.dynamodb.scan(TableName=aws.coordination_table)["Items"]
