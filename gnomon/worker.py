@@ -310,7 +310,7 @@ class Worker:
         def beat(part: dict[str, int]) -> bool:
             return self._quietly(lambda client: client.heartbeat(self._worker_id, part))
 
-        return min(map(beat, parts or [{}]))  # each is sent, whatever became of the one before
+        return all([*map(beat, parts or [{}])])  # each is sent, whatever became of the one before
 
     def _quietly(self, call: Callable[[WorkClient], object]) -> bool:
         """Whether the API has heard it. What it says is gone is marked so; other failures are tried again next time."""
