@@ -33,7 +33,7 @@ POLLERS = 5
 QUEUES = 3
 METRICS = 9
 """Names in functions/telemetry.py, each with the dimension `service`."""
-ALARMS = 19
+ALARMS = 20
 """Of infra/observability.py."""
 MACHINE_CLIENTS = 1
 """A stage that lists one (`machine_clients` in infra/stage.py); none is listed by default."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class ActorKind(enum.StrEnum):
@@ -15,8 +14,7 @@ class ActorKind(enum.StrEnum):
     """The product: nobody called."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
+class Actor(NamedTuple):
     id: str
     """A user's `sub`, a machine's client id; for the product a word such as `timeout`."""
     kind: ActorKind

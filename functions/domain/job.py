@@ -9,6 +9,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 from functions.domain.actor import Actor
 from functions.domain.definition import Definition, Priority
@@ -55,8 +56,7 @@ class GateChanged(enum.StrEnum):
     CHANGED = "changed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateChange:
+class GateChange(NamedTuple):
     revision: int
     """Of the job, once it was done."""
     what: GateChanged

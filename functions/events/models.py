@@ -30,7 +30,12 @@ class Actor(BaseModel):
     """Who did it."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=True, serialize_by_alias=True
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        serialize_by_alias=True,
+        defer_build=True,
     )
     id: str = Field(description="A user's `sub`, a machine's client id; `timeout` where a gate's time was over.")
     kind: Literal["person", "machine", "system"]

@@ -783,8 +783,8 @@ def test_what_a_role_may(role: Role, expected: tuple[bool, bool, bool, bool]) ->
     assert found == expected
     assert may(lambda: caller.must_read("a"))
     assert may(lambda: caller.must_change("a")) == found[1]
-    assert caller.may_list("jobs", None) == caller.may_list("jobs", "a") == "a"
-    assert may(lambda: caller.may_list("jobs", "*")) == may(lambda: caller.may_list("jobs", "b")) == found[0]
+    assert caller.must_list(None, "jobs") == caller.must_list("a", "jobs") == ("a",)
+    assert may(lambda: caller.must_list("*", "jobs")) == may(lambda: caller.must_list("b", "jobs")) == found[0]
 
 
 EVENTS = {model.type: model for model in MODELS}
