@@ -184,7 +184,7 @@ OPERATIONS: dict[str, Operation] = {
         body="TypeConfigBody",
         body_required=True,
         examples={"patient": {"summary": "Patient retries, 20 at a time", "value": TYPE_EXAMPLE}},
-        errors=(413, 415),
+        errors=(404, 413, 415),
     ),
     "deleteRetryConfig": Operation(
         tag="job types",
@@ -235,12 +235,13 @@ OPERATIONS: dict[str, Operation] = {
         summary="Refuse every request of a caller from now on",
         success=(200, "Revocation", "Since when it is refused."),
         body="NoFields",
-        errors=(409, 413, 415),
+        errors=(404, 409, 413, 415),
     ),
     "restoreSubject": Operation(
         tag="revocations",
         summary="Let a caller in again",
         success=(204, None, "It may call; also where it was not revoked."),
+        errors=(404,),
     ),
     "previewSchedule": Operation(
         tag="schedule",

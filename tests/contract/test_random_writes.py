@@ -170,7 +170,7 @@ def circuits(both: Both) -> Iterator[None]:
 
 
 def workers(both: Both) -> Iterator[None]:
-    ids, read = [new_worker_id() for _ in range(3)], []
+    ids, read = [new_worker_id(both.name()) for _ in range(3)], []
     while True:
         yield
         one, at = both.choose.choice(ids), NOW + both.choose.choice([0, 1, -5, 60.5])
@@ -316,7 +316,7 @@ def jobs(both: Both) -> Iterator[None]:
         both.get_many(both.choose.sample(ids, 3))
         both.get_rows(both.choose.sample(ids, 3))
         both.set_aside(one, until=NOW + 900)
-        both.list_by_owner(owner, limit=both.choose.choice([1, 2, 50]), cursor=None)
+        both.list_by_owners([owner], limit=both.choose.choice([1, 2, 50]), cursor=None)
 
 
 def _changed(both: Both, old: Any) -> Any:
