@@ -16,7 +16,11 @@ SENDER_MUTANTS: list[Mutant] = [
     m(
         "an id for each attempt",
         "webhook-id is that of the execution",
-        ("adapters/http_target.py", "headers(invocation.run_id, body)", "headers(invocation.execution_id, body)"),
+        (
+            "adapters/http_target.py",
+            "invocation.owner, invocation.run_id, body",
+            "invocation.owner, invocation.execution_id, body",
+        ),
         by=TARGET,
     ),
     m(
