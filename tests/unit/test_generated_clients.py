@@ -140,7 +140,7 @@ BAD_PYTHON = {
 }
 ANY_JSON = {"payload", "result"}
 """Fields that are any JSON, so that no type says more."""
-EMPTY_ANSWERS = {"get_job", "delete_job", "delete_retry_config"}
+EMPTY_ANSWERS = {"get_job", "restore_subject", "delete_job", "delete_retry_config"}
 """Operations one of whose answers has no body (204, 304): the generator types that one Any."""
 
 
