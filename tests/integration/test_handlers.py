@@ -535,7 +535,16 @@ class TestLifecycle:
         assert {row["kind"]["S"].partition("#")[0] for row in table} == {"dependents", "graph", "workflow", "workflows"}
         [record] = sample("jobs-stream")["Records"]
         records = [
-            {**record, "eventName": event, "dynamodb": {"Keys": keys_of(row), "NewImage": row, "SequenceNumber": "1"}}
+            {
+                **record,
+                "eventName": event,
+                "dynamodb": {
+                    "Keys": keys_of(row),
+                    "NewImage": row,
+                    "SequenceNumber": "1",
+                    "ApproximateCreationDateTime": NOW,
+                },
+            }
             for row in table
             for event in ("INSERT", "MODIFY")
         ]
