@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functions.api.openapi_shapes import INSTANT, JOB_ID, RUN_ID, Schema, enum_of, maybe, record, ref
-from functions.domain.approval import TIMEOUT
-from functions.domain.run import Decision
+from functions.domain.run import TIMEOUT, Decision
 from functions.domain.waiting import WaitKind
 
 GATES: dict[str, Schema] = {

@@ -20,13 +20,11 @@ from functions.domain.errors import ConflictError, ForbiddenError
 from functions.domain.ids import run_id
 from functions.domain.instants import rfc3339
 from functions.domain.job import Job
-from functions.domain.run import APPROVAL, ActiveRun, Approval, Decision, Outcome, RunState
+from functions.domain.run import APPROVAL, TIMEOUT, ActiveRun, Approval, Decision, Outcome, RunState
 from functions.domain.timing import SCHEDULE_LEAD, SCHEDULE_SPREAD
 
 NEEDED, REJECTED, TIMED_OUT = "APPROVAL_NEEDED", "REJECTED", "APPROVAL_TIMEOUT"
 """Reasons: why a run waits, and why it ended."""
-TIMEOUT = "timeout"
-"""Who decided where nobody did in time."""
 _EARLIEST_HINT = SCHEDULE_LEAD + SCHEDULE_SPREAD
 """Seconds before the deadline in which its hint may come: a schedule fires early, and the residue is sent again."""
 

@@ -94,8 +94,8 @@ class Definition:
     @classmethod
     def read(cls, document: Mapping[str, Any], payload: str, *, job_id: str, created_at: int) -> Definition:
         """Read a document that was checked before it was stored; raises CorruptDefinitionError."""
-        document = _without_thresholds(document)
         try:
+            document = _without_thresholds(document)
             shapes = (("name", str), ("target", Mapping), ("tags", list))
             if not all(isinstance(document.get(field, []), shape) for field, shape in shapes):
                 raise CorruptDefinitionError
@@ -173,8 +173,10 @@ class Definition:
 
 def _without_thresholds(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The release before kept thresholds of circuits in jobs: such a job asks for a circuit, as its type sets it."""
-    own = document.get("circuitBreaker")
-    if not isinstance(own, Mapping) or own.keys() <= {"enabled"}:
+    own = document.get("circuitBreaker", {})
+    if not isinstance(own, Mapping):
+        raise CorruptDefinitionError
+    if own.keys() <= {"enabled"}:
         return document
     return {**document, "circuitBreaker": {"enabled": True}}
 

@@ -8,7 +8,7 @@ from typing import Any
 from functions.domain.actor import Actor, ActorKind
 from functions.domain.event import EventType, Told, run_facts
 from functions.domain.job import Job
-from functions.domain.run import ActiveRun, Approval, Decision
+from functions.domain.run import TIMEOUT, ActiveRun, Approval, Decision
 
 _DECIDED = {Decision.APPROVED: EventType.APPROVED, Decision.REJECTED: EventType.REJECTED}
 
@@ -34,9 +34,12 @@ def of_runs(before: Job, after: Job, at: float) -> Iterator[Told]:
 
 
 def _decider(before: Job, after: Job, approval: Approval) -> Actor:
+    """The caller as the write of the decision names it. Where a later write has replaced that, its id remains."""
+    if approval.by == TIMEOUT:
+        return Actor(id=TIMEOUT, kind=ActorKind.SYSTEM)
     if after.acted is not None and after.revised_by != before.revised_by and approval.by == after.acted.id:
         return after.acted
-    return Actor(id=approval.by, kind=ActorKind.SYSTEM)
+    return Actor(id=approval.by, kind=ActorKind.PERSON)
 
 
 def of_wait(before: Job | None, after: Job, at: float) -> Iterator[Told]:

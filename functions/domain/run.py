@@ -45,6 +45,10 @@ class Decision(enum.StrEnum):
     REJECTED = "rejected"
 
 
+TIMEOUT = "timeout"
+"""Who decided, where no person did in time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
     """A decision at an approval gate."""

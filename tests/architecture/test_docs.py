@@ -190,6 +190,7 @@ def _reasons() -> Iterator[str]:
 _ERRORS_OF_THE_ENGINE = ("WORKER_LOST", "TARGET_ERROR", "PAYLOAD_ERROR", "TIMEOUT")
 _DECIDING = (
     *("path", "decision", "dispatch", "approval", "claims", "ending", "lean", "visit", "commands", "retry"),
+    "cancellation",
     *("upstream", "rounds", "looks", "following", "permits", "quarantine"),
 )
 

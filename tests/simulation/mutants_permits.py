@@ -43,7 +43,7 @@ PERMIT_MUTANTS: list[Mutant] = [
     m(
         "thresholds of the job",
         "a job's own thresholds count, as the release before kept them",
-        ("domain/definition.py", "        document = _without_thresholds(document)\n", ""),
+        ("domain/definition.py", "            document = _without_thresholds(document)\n", ""),
         (
             "domain/definition.py",
             "circuit = config.circuit_for(target_key(self.target)) if",

@@ -156,6 +156,7 @@ UNSAFE = {
     "update_job",
     "cancel_execution",
     "reset_circuit",
+    "rotate_webhook_key",
     "replace_job with etag",
 }
 """Calls without an idempotency key that may do something twice, or answer for a second try what is untrue."""

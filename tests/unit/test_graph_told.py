@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from functions.domain.actor import Actor, ActorKind
 from functions.domain.event import Attempt, Change, EventType, LifecycleEvent
 from functions.domain.events import events_of
 from functions.domain.execution import Execution, ExecutionError, ExecutionStatus, SkippedSlots
@@ -146,7 +147,11 @@ def test_a_decision_is_told_once_with_who_and_why(decision: Decision, kind: Even
     decided = with_run(CHILD, approval=approval)
     [event] = told(with_run(CHILD, **GATE), decided)
     assert (event.type, event.time) == (kind, NOW + 3)
-    assert facts(event) == {"run_id": f"{JOB_ID}-{SLOT}", "scheduled_for": NOW, "by": "bob", "comment": "checked"}
+    by = {"id": "bob", "kind": "person", "client_id": None}
+    assert facts(event) == {"run_id": f"{JOB_ID}-{SLOT}", "scheduled_for": NOW, "by": by, "comment": "checked"}
+    machine = Actor("bob", ActorKind.MACHINE, "bob")
+    [event] = told(with_run(CHILD, **GATE), replace(decided, acted=machine, revised_by="w-2"))
+    assert facts(event)["by"] == {"id": "bob", "kind": "machine", "client_id": "bob"}
     started = replace(decided, runs=MappingProxyType({SLOT: replace(decided.runs[SLOT], state=RunState.RUNNING)}))
     assert [event.type for event in told(decided, started)] == [EventType.STARTED]
     assert [event.type for event in told(with_run(CHILD, **GATE), started)] == [kind, EventType.STARTED]

@@ -179,8 +179,15 @@ class TestPayloads:
         assert api.patch(f"/v1/jobs/{job}", {"description": "new", "payload": None}).status == 200
 
 
+FIELDS = ["description", "type", "tags", "id", "payload", "target", "approval", "circuitBreaker", ""]
+"""Of a document; the last is the whole of it."""
+
+
 class TestDocuments:
-    @given(stored(), st.sampled_from(["description", "type", "tags", "id", "payload", "target", "approval", ""]))
+    @given(
+        stored(),
+        st.sampled_from(["description", "type", "tags", "id", "payload", "target", "approval", "circuitBreaker", ""]),
+    )
     def test_no_list_is_spoiled_by_one(self, written: str, field: str) -> None:
         document = (
             '{"name":"n","schedule":{"type":"interval","everySeconds":60},"target":{"type":"handler","name":"x"}}'
