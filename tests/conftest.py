@@ -9,6 +9,7 @@ import random
 import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -35,10 +36,17 @@ settings.register_profile("gnomon", deadline=None)
 settings.load_profile("gnomon")
 
 
+_SLOW_FOLDERS = (Path(__file__).parent / "infra", Path(__file__).parent / "integration")
+"""They synthesize stacks, or run over AWS in memory."""
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests over AWS in memory are slow: `make check` runs what they test over the fakes."""
+    """`make check` leaves out what runs over AWS in memory or synthesizes: it runs the same over the fakes."""
     called_with = getattr(item, "callspec", None)
-    if "aws" in getattr(item, "fixturenames", ()) or (called_with and called_with.params.get("platform") == "moto"):
+    on_aws = "aws" in getattr(item, "fixturenames", ()) or (
+        called_with and called_with.params.get("platform") == "moto"
+    )
+    if on_aws or any(item.path.is_relative_to(folder) for folder in _SLOW_FOLDERS):
         item.add_marker("slow")
 
 

@@ -49,14 +49,17 @@ def test_the_scenarios_are_numbered_without_a_hole() -> None:
     assert list(scenarios()) == list(range(1, len(scenarios()) + 1))
 
 
+@pytest.mark.slow
 def test_every_scenario_has_a_test_or_a_reason() -> None:
     assert set(scenarios()) - proven() == set(NOT_BUILT)
 
 
+@pytest.mark.slow
 def test_no_test_names_a_scenario_that_is_not_there() -> None:
     assert proven() <= set(scenarios())
 
 
+@pytest.mark.slow
 def test_what_is_proven_in_part_is_proven() -> None:
     assert set(IN_PART) <= proven()
     assert all({**NOT_BUILT, **IN_PART}.values())

@@ -108,6 +108,7 @@ def test_the_variables_of_the_local_run_are_those_it_reads() -> None:
 # --- docs/runbook.md ---
 
 
+@pytest.mark.slow
 def test_the_alarms_are_those_of_the_stack() -> None:
     alarms = {path.rsplit("/", 1)[1] for path in synthesized("dev").of_type("AWS::CloudWatch::Alarm")}
     assert sorted(codes(section("docs/runbook.md", "Alarms"))) == sorted(alarms)

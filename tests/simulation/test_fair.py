@@ -7,6 +7,7 @@ import pytest
 from tests.simulation.fair import FairStory, tell
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
 def test_a_flood_delays_no_other_owner(seed: int) -> None:
     assert tell(seed) is None

@@ -201,12 +201,14 @@ def _load(text: str) -> None:
         json.loads(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reading_takes_time_linear_in_the_size(shape: str) -> None:
     half, whole = SHAPES[shape](MAX_BODY_BYTES // 2), SHAPES[shape](MAX_BODY_BYTES)
     assert seconds(lambda: read(whole), 9) <= 2.5 * seconds(lambda: read(half), 9) + 0.002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_largest_body_is_read_in_half_a_second(shape: str) -> None:
     """Half a second on a machine that does nothing else; on a slower one, a few times what json.loads takes."""
@@ -237,6 +239,7 @@ WRONG_JOBS: dict[str, Callable[[int], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRONG_JOBS)
 def test_validation_stops_soon(kind: str) -> None:
     items = [WRONG_JOBS[kind](2_500) for _ in range(100)]

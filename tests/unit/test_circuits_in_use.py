@@ -293,6 +293,7 @@ class TestProbes:
         assert made.row(job_id).status is JobStatus.COMPLETED
 
 
+@pytest.mark.slow
 @pytest.mark.case(34)
 def test_ten_thousand_wait_and_look_ever_more_rarely_and_come_back_without_a_stampede() -> None:
     """The target is down for two hours; ten thousand one-time jobs come due in its first minute."""

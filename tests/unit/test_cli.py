@@ -277,6 +277,7 @@ def test_unknown_flags_end_with_2(shell: Shell) -> None:
     assert "--colour" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_stack_that_is_down_is_told_without_traceback(shell: Shell) -> None:
     stack = {"apiUrl": "http://127.0.0.1:9/x", "tokens": {"scheduler": "s"}}
     (shell.folder / "down.json").write_text(json.dumps(stack))
@@ -513,6 +514,7 @@ def test_help_has_examples(shell: Shell, command: list[str]) -> None:
     assert "gnomon " in result.stdout
 
 
+@pytest.mark.slow
 def test_the_program_itself_in_a_pipe(api: ApiServer, shell: Shell) -> None:
     """As a process without a terminal, with an output that cannot show every letter."""
     job = api.add_job(name="größe")

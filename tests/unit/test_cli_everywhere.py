@@ -155,6 +155,7 @@ LISTS = {
 } | {"circuits": "gnomon circuits list"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_error_is_told_in_the_form_that_was_asked_for(server: Server, program: Program, command: str) -> None:
     for name, answer in {**ERRORS, **({} if command == "worker" else PASSING)}.items():
@@ -195,6 +196,7 @@ def test_a_name_that_nobody_has_is_looked_for_in_its_own_list(server: Server, pr
     must_be_safe(result.output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("form", [["-o", "json"], ["--output", "json"], ["--output=json"], ["-ojson"], []])
 def test_a_command_line_that_makes_no_sense_is_an_error_like_others(
@@ -260,6 +262,7 @@ def answer_of(request: httpx.Request) -> httpx.Response:
     raise AssertionError(f"{request.method} {request.url.path} is no operation")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one != "worker"])
 @pytest.mark.parametrize("columns", [40, 80, 120, 200])
 def test_no_text_of_others_steers_the_terminal(server: Server, program: Program, command: str, columns: int) -> None:

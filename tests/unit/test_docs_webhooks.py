@@ -176,6 +176,7 @@ def test_a_genuine_call_does_the_work_and_a_repeated_one_does_not(post: Post) ->
     assert post(*make_call('{"orders": []}', attempt=2)) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "forge",
     [

@@ -76,6 +76,7 @@ def usage_error(arguments: list[str]) -> str | None:
 FOUND = sorted(set(documented()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "line", "is_whole"), FOUND, ids=[f"{page}: {line}" for page, line, _ in FOUND])
 def test_a_documented_line_is_one_that_the_program_takes(page: str, line: str, is_whole: bool) -> None:
     for arguments in variants(line):

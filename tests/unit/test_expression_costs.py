@@ -165,6 +165,7 @@ def test_a_function_without_a_price_does_not_exist(monkeypatch: pytest.MonkeyPat
 ALL = bombs(BOMBS, BY_ELEMENT, HARMLESS, NODES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "expression", "value"), bombs(BOMBS, BY_ELEMENT, NODES))
 def test_a_bomb_is_stopped(name: str, expression: str, value: Any) -> None:
     check(expression, "when")
@@ -172,6 +173,7 @@ def test_a_bomb_is_stopped(name: str, expression: str, value: Any) -> None:
         value_of(expression, value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "expression", "value"), bombs(BOMBS))
 def test_it_is_the_price_that_stops_it(name: str, expression: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or else the bomb proves nothing."""
@@ -180,6 +182,7 @@ def test_it_is_the_price_that_stops_it(name: str, expression: str, value: Any, m
     value_of(expression.replace("[@,@]|", "", 30), value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "expression", "value"), ALL)
 def test_until_it_is_stopped_it_takes_little(name: str, expression: str, value: Any) -> None:
     with contextlib.suppress(ExpressionError):

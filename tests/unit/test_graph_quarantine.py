@@ -27,6 +27,7 @@ def test_each_run_that_is_quarantined_is_an_end() -> None:
     assert graph.outcomes("b") == [("COMPLETED", None)] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["crash_before", "crash_after", "lose_answer"])
 def test_a_quarantine_that_dies_goes_on_at_the_next_tick(kind: str) -> None:
     for number in range(1, 40):

@@ -67,6 +67,7 @@ def test_ten_thousand_children_are_told_page_by_page_each_once() -> None:
     assert {one: world.jobs.rows[one] for one in children} == before, "told twice: nothing comes of it"
 
 
+@pytest.mark.slow
 def test_a_thousand_parents_of_one_child_are_read_few_at_a_time_and_it_runs_once() -> None:
     played = Played()
     parents = []

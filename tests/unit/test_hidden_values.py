@@ -51,6 +51,7 @@ def hidden(value: str) -> HiddenValues:
     return HiddenValues.of_request({"X-Any-Name": value}, {"headers": {"X-Any-Name": value}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelling", sorted(SPELLINGS))
 @given(value=LONG | SHORT, before=NOISE, after=NOISE)
 @settings(max_examples=60)

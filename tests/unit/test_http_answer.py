@@ -98,6 +98,7 @@ def test_an_answer_is_read_alike_however_it_is_split_and_whatever_follows(
     assert reader.is_over
 
 
+@pytest.mark.slow
 @given(answers(), st.data())
 def test_a_final_status_that_has_come_stays(answer: Answer, data: st.DataObject) -> None:
     """Whatever comes behind its line, in the place of what should."""
@@ -172,6 +173,7 @@ def test_codings_are_listed_from_the_inside_out(headers: bytes, codings: list[st
     assert read(b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n").codings == codings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "endless",
     [
@@ -203,6 +205,7 @@ def test_reading_ends_and_takes_little_memory(endless: tuple[bytes, bytes], monk
     assert peak < 500_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [b"HTTP/1.1 103 Early\r\n\r\n", b"\r\n", b"HTTP/1.1 100\r\n" + b"A: b\r\n" * 40])
 def test_interim_answers_without_an_end_are_no_answer(part: bytes) -> None:
     with pytest.raises(NotHttpError, match="no final status"):

@@ -79,6 +79,7 @@ def test_other_codings_are_unreadable(codings: list[str]) -> None:
         decode_body(gzip.compress(b"{}"), codings, Extent.WHOLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_a_bomb_takes_little_memory_and_time(layers: int) -> None:
     packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)

@@ -169,6 +169,7 @@ BLOCKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", BLOCKED.values(), ids=BLOCKED)
 def test_the_process_ends_at_the_deadline_whatever_the_handler_does(body: str) -> None:
     indented = "\n".join(f"    {line}" for line in body.splitlines())

@@ -86,6 +86,7 @@ def test_a_name_that_no_manifest_has_is_looked_for_in_what_works(add: Add) -> No
     assert not imported("zz_broken")
 
 
+@pytest.mark.slow
 def test_without_a_manifest_all_are_imported_and_what_is_broken_is_told(add: Add) -> None:
     add({"zz_a": source("zz.a", ""), "zz_broken": source("zz.broken", "raise RuntimeError('no')")})
 

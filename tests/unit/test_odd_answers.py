@@ -424,6 +424,7 @@ def test_every_row_is_played() -> None:
     assert list(PLAYS) == list(TABLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "number"), [(what, number) for what, plays in PLAYS.items() for number in range(len(plays))]
 )

@@ -309,6 +309,7 @@ def test_nothing_that_the_pause_holds_is_in_the_way(state: str, policy: str) -> 
     assert write.job.runs[MANUAL].state is RunState.WAITING
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["skip", "queue"]),
     st.lists(st.sampled_from(["execute", "pause", "resume", "retry", "wait"]), max_size=12),

@@ -41,6 +41,7 @@ def ends(driver: Driver, job_id: str) -> tuple[dict[int, str], list[str], list[i
 
 
 class TestLostAnswers:
+    @pytest.mark.slow
     @pytest.mark.case(31)
     @pytest.mark.parametrize("meanwhile", ["nothing", "sweep"])
     @pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)

@@ -161,6 +161,7 @@ def test_a_backlog_keeps_nothing_quiet(driver: Driver) -> None:
     assert driver.world.targets.calls == []
 
 
+@pytest.mark.slow
 def test_lost_hints_and_sweeps_that_wake_in_vain_keep_nothing_quiet(driver: Driver) -> None:
     """The wake's back-off of 15 minutes does not hold back the alarm in it."""
     driver.create(schedule=MINUTELY, alertAfterSeconds=1_300)

@@ -207,6 +207,7 @@ def test_stop_finishes_what_runs_and_takes_nothing_more(site: Site) -> None:
     assert site.connect().get_worker(running.worker.id)["status"] == "DRAINING"
 
 
+@pytest.mark.slow
 def test_it_outlives_an_api_that_is_away(site: Site) -> None:
     job = site.job()
     site.away = 3

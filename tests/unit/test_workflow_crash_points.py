@@ -48,6 +48,7 @@ def see(played: Played) -> list[dict[str, Any]]:
     return list(listed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["crash_before", "crash_after"])
 @pytest.mark.parametrize("later", [0, 1_000], ids=["at once", "much later"])
 def test_a_death_anywhere_leaves_nothing_or_all_and_the_key_finishes_it(when: str, later: int) -> None:
