@@ -1,7 +1,7 @@
 # Everything a person or CI runs. Needs Python 3.11 or newer (with venv) and make; the rest is set up in this folder.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build synth format lint types imports templates quick tests check e2e test up down demo bench load simulate mutants nightly audit ci lock clean
+.PHONY: help setup build synth format lint types imports templates quick tests check e2e test up down demo bench load simulate mutants mutation nightly audit ci lock clean
 MAKEFLAGS += --no-print-directory
 
 STAGE ?= dev
@@ -82,6 +82,9 @@ simulate: setup ## Stories that try to lose a job, in virtual time (SEEDS=500)
 
 mutants: setup ## Break the code in each named way, and show what catches it
 	@$(IN) python -m tests.simulation.mutants
+
+mutation: setup ## Change the domain and use cases in one small way at a time, count what no test notices (ARGS="--since main~5")
+	@$(IN) python -m gnomon.local.mutation $(ARGS)
 
 nightly: setup ## What takes hours: long simulations, all mutants, crowds of jobs
 	@$(IN) pytest -n 2 -m nightly $(ARGS)
