@@ -7,7 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from functions.adapters.dynamodb_keys import share_row
+from functions.adapters.dynamodb_shares import KEEP_SECONDS
 from functions.adapters.dynamodb_slots import DynamoDbSlots
+from functions.adapters.process_shares import KEEP
 from functions.domain.concurrency import Slot
 from functions.domain.ids import new_write_id, slot_id
 from functions.domain.run import ActiveRun, RunState
@@ -34,6 +37,17 @@ def _key(smoke: Smoke, path: str) -> str:
 
 def runs_under_a_limit(smoke: Smoke) -> None:
     smoke.ran(**_limit())
+
+
+def counts_its_share(smoke: Smoke) -> None:
+    """A start is written into its owner's row; no other check's jobs have this priority."""
+    time.sleep(KEEP)  # a process that has just written it starts more without a write
+    begun = int(time.time())
+    owner = smoke.row(smoke.ran(priority="low")).owner
+    found = smoke.aws.dynamodb.get_item(
+        TableName=smoke.stack.outputs["CoordinationTable"], Key=share_row(owner, "low"), ConsistentRead=True
+    )
+    assert int(found["Item"]["ttl"]["N"]) >= begun + KEEP_SECONDS, "the start was not counted"
 
 
 def frees_its_slot(smoke: Smoke) -> None:
@@ -119,6 +133,7 @@ Check = Callable[["Smoke"], None]
 LIMIT_CHECKS: dict[str, dict[str, Check]] = {
     "api": {"FindWaiting": hands_its_slot_on_when_cancelled},
     "executor": {
+        "CountShare": counts_its_share,
         "ReadSlots": runs_under_a_limit,
         "TakeSlots": runs_under_a_limit,
         "FindWaiting": runs_under_a_limit,

@@ -145,7 +145,8 @@ def test_a_paused_job_is_silent_and_recovers_by_a_run_by_hand(
     scheduler.execute_job(silent_job)
 
     events = subscriber.story(silent_job, "job.recovered")
-    assert types(events)[3:] == ["job.started", "job.completed", "job.recovered"]
+    assert types(events)[3:] == ["job.run_requested", "job.started", "job.completed", "job.recovered"]
+    assert events[3]["by"]["kind"] == "person"
     assert scheduler.get_job(silent_job)["silentSince"] is None
 
 
@@ -231,12 +232,13 @@ def test_gates_that_are_passed_rejected_and_left_alone(
         [execution] = scheduler.history(end["jobId"])
         said = execution["approval"]
         assert said is not None
-        assert (said["decision"], said["by"], said["comment"]) == (decision, decided["by"], decided.get("comment"))
+        by = decided["by"]["id"]
+        assert (said["decision"], said["by"], said["comment"]) == (decision, by, decided.get("comment"))
         assert decided["runId"] == execution["runId"] == gate["runId"]
         assert (end["executionId"], end["time"]) == (execution["id"], execution["completedAt"])
         assert end.get("reason") == execution["reason"]
     assert [events[-1].get("reason") for _, events, _ in told] == [None, "REJECTED", "APPROVAL_TIMEOUT"]
-    assert [events[2]["by"] == "timeout" for _, events, _ in told] == [False, False, True]
+    assert [events[2]["by"]["kind"] for _, events, _ in told] == ["person", "person", "system"]
 
 
 def test_a_job_that_waits_for_another_goes_on_and_then_is_skipped(

@@ -190,7 +190,8 @@ def test_fifty_runs_of_a_key_never_show_four_at_once_and_all_finish(scheduler: C
     assert crowd.most in (2, 3), "never four; three wherever the machine has room for them"
     row = [each for job in ids for each in scheduler.history(job)]
     assert {each["status"] for each in row} == {"COMPLETED"}
-    assert {each["deferredFor"] for each in row} == {None, "CONCURRENCY_LIMIT"}
+    # Fifty at once are more than an owner's share of the executor, too.
+    assert {each["deferredFor"] for each in row} - {"OWNER_LIMIT"} == {None, "CONCURRENCY_LIMIT"}
     for job in ids:
         scheduler.delete_job(job)
 
