@@ -11,7 +11,19 @@ import sys
 
 import typer
 
-from gnomon.commands import circuits, create, job_types, jobs, preview, program, watch, webhooks, worker, workflow
+from gnomon.commands import (
+    callers,
+    circuits,
+    create,
+    job_types,
+    jobs,
+    preview,
+    program,
+    watch,
+    webhooks,
+    worker,
+    workflow,
+)
 
 app = typer.Typer(
     name="gnomon",
@@ -30,6 +42,7 @@ app.add_typer(workflow.app, name="workflow")
 app.add_typer(job_types.app, name="types")
 app.add_typer(circuits.app, name="circuits")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(callers.app, name="callers")
 preview.add_to(app)
 worker.add_to(app)
 

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gnomon.paging import Pages
-    from gnomon.shapes import Circuit, Execution, HistoryEntry, Job, JobSummary, Preview, TypeConfig, WebhookKey
+    from gnomon.shapes import (
+        Circuit,
+        Execution,
+        HistoryEntry,
+        Job,
+        JobSummary,
+        Preview,
+        Revocation,
+        TypeConfig,
+        WebhookKey,
+    )
 
 __all__ = ["Client", "ClientCredentials"]
 
@@ -76,6 +86,12 @@ class Client(Caller):
 
     def resume_job(self, job_id: str, *, etag: str | None = None) -> Job:
         return self._act(job_id, "resume", etag)
+
+    def transfer_job(self, job_id: str, owner: str, *, etag: str | None = None) -> Job:
+        """Give the job to another owner, such as `team-billing`. For admins."""
+        return cast(
+            "Job", self._call("POST", f"{_job(job_id)}/transfer", body={"owner": owner}, headers=if_match(etag))
+        )
 
     def execute_job(self, job_id: str, *, etag: str | None = None, idempotency_key: str | None = None) -> Job:
         """Run now, beside the schedule. A key is drawn as for a creation: a repeat makes no second run."""
@@ -180,6 +196,14 @@ class Client(Caller):
         """A new key; those before sign beside it for so long. Every call is signed by it from `signsFrom` on."""
         body = {"keepPreviousSeconds": keep_previous_seconds}
         return cast("WebhookKey", self._call("POST", f"/v1/webhook-keys/{segment(owner, 'owner')}/rotate", body=body))
+
+    def revoke_caller(self, subject: str) -> Revocation:
+        """Refuse every request of a caller from now on: a user's `sub`, or a machine's client id. For admins."""
+        return cast("Revocation", self._call("PUT", f"/v1/admin/revocations/{segment(subject, 'subject')}", body={}))
+
+    def restore_caller(self, subject: str) -> None:
+        """Let a revoked caller in again. For admins."""
+        self._call("DELETE", f"/v1/admin/revocations/{segment(subject, 'subject')}")
 
     def _act(self, job_id: str, action: str, etag: str | None) -> Job:
         return cast("Job", self._call("POST", f"{_job(job_id)}/{action}", headers=if_match(etag)))

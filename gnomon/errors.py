@@ -114,10 +114,8 @@ _ADVICE_ABOUT = {
     (404, "workflows"): "`gnomon workflow list` shows your own workflows.",
     (404, "retry-configs"): "`gnomon types list` shows the types that are configured.",
     (404, "circuits"): "`gnomon circuits list` shows the circuits that have counted anything.",
-    (
-        404,
-        "webhook-keys",
-    ): "Leave --owner out for your own key: an owner without jobs has none.",
+    (404, "webhook-keys"): "Leave --owner out for your own key: an owner without jobs has none.",
+    (404, "admin"): "SUBJECT is a user's `sub` or a machine's client id.",
     (404, "executions"): "`gnomon jobs history JOB` shows a job's executions.",
     (409, "jobs"): "`gnomon jobs get JOB` shows the job's status.",
     (409, "workflows"): "`gnomon workflow get WORKFLOW` shows the states of its jobs.",

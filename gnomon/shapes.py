@@ -375,6 +375,13 @@ class PreviousWebhookKey(TypedDict):
     validUntil: str
 
 
+class Revocation(TypedDict):
+    """A caller whose requests are refused, and since when."""
+
+    subject: str
+    revokedAt: str
+
+
 class WebhookKey(TypedDict):
     """The key by which the http calls of an owner's jobs are signed. Keep `secret` to yourself and your receivers."""
 

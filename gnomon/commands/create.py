@@ -190,6 +190,10 @@ def create(  # noqa: PLR0913 - each is a flag of the command
         int | None, typer.Option(help="Executions of the key at a time.", rich_help_panel=_HOW)
     ] = None,
     priority: Annotated[Priority | None, typer.Option(help="Which queue it takes.", rich_help_panel=_HOW)] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(help="One of your teams, or you.", show_default="your only team, else you", rich_help_panel=_HOW),
+    ] = None,
     overlap: Annotated[
         Overlap | None, typer.Option(help="When the run before still goes on.", rich_help_panel=_HOW)
     ] = None,
@@ -229,6 +233,7 @@ def create(  # noqa: PLR0913 - each is a flag of the command
             "concurrencyKey": concurrency_key,
             "maxConcurrency": max_concurrency,
             "priority": priority,
+            "owner": owner,
             "overlapPolicy": overlap,
             "misfirePolicy": misfire,
             "maxRuns": max_runs,

@@ -95,6 +95,17 @@ def resume(session: Session, job_ids: JobIds) -> None:
     _act(session, job_ids, session.client.resume_job, "Resumed")
 
 
+@app.command(epilog="Example: `gnomon jobs transfer nightly-report --to team-billing`")
+@command
+def transfer(
+    session: Session,
+    job_ids: JobIds,
+    to: Annotated[str, typer.Option(metavar="OWNER", help="A team such as `team-billing`, or a caller's id.")],
+) -> None:
+    """Give jobs to another owner, which decides what they may use. For admins; not while a run is active."""
+    _act(session, job_ids, lambda job_id: session.client.transfer_job(job_id, to), f"Transferred to {to}")
+
+
 @app.command(epilog="Example: `gnomon jobs run nightly-report && gnomon jobs watch nightly-report`")
 @command
 def run(session: Session, job_ids: JobIds) -> None:

@@ -38,7 +38,7 @@ def mutate(modules: Sequence[str], *, write: bool) -> None:
     """Mutate these modules, paths below functions/; raises LocalError where more mutants survive than before."""
     _copy_tree()
     tools = toolchain.environment()
-    mutmut = [toolchain.DEVELOPMENT / "bin" / "python", "-m", "mutmut"]
+    mutmut: list[str | Path] = [toolchain.DEVELOPMENT / "bin" / "python", "-m", "mutmut"]
     with step(f"mutating {len(modules)} modules"):
         patterns = [f"{dotted(module)}.x*" for module in modules]
         run([*mutmut, "run", *patterns], log=LOCAL / "logs" / "mutation.log", environment=tools, directory=COPY)

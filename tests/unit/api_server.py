@@ -105,6 +105,10 @@ class ApiServer:
                 return 200, self.types[job_type]
             case ["GET", "v1", "webhook-keys", _] | ["POST", "v1", "webhook-keys", _, "rotate"]:
                 return 200, self.webhook_key
+            case ["PUT", "v1", "admin", "revocations", subject]:
+                return 200, {"subject": unquote(subject), "revokedAt": "2026-11-29T19:00:00Z"}
+            case ["DELETE", "v1", "admin", "revocations", _]:
+                return 204, None
             case ["GET", "v1", "circuits"]:
                 return 200, _page(list(self.circuits.values()), seen.query)
             case ["POST", "v1", "circuits", key, "reset"] if unquote(key) in self.circuits:
@@ -133,6 +137,8 @@ class ApiServer:
                 job["status"] = "PAUSED"
             case "POST", "cancel":
                 job["status"] = "CANCELLED"
+            case "POST", "transfer":
+                job["owner"] = self.requests[-1].body["owner"]
         return 200, job
 
 

@@ -640,6 +640,26 @@ class TestCircuits:
         assert "NOT_FOUND" in gone.stderr
 
 
+class TestOwnersAndCallers:
+    def test_transfer_says_to_whom(self, api: ApiServer, shell: Shell) -> None:
+        job = api.add_job(owner="team-a")
+        result = shell("jobs", "transfer", job["id"], "--to", "team-b")
+        assert result.exit_code == 0, result.output
+        assert (api.requests[-1].path, api.requests[-1].body) == (f"/v1/jobs/{job['id']}/transfer", {"owner": "team-b"})
+        assert "Transferred to team-b" in result.output
+
+    def test_create_for_a_team(self, api: ApiServer, shell: Shell) -> None:
+        shell("jobs", "create", "--name", "a", "--every", "60", "--handler", "h", "--owner", "team-b")
+        assert api.requests[-1].body["owner"] == "team-b"
+
+    def test_revoke_and_restore(self, api: ApiServer, shell: Shell) -> None:
+        revoked = shell("callers", "revoke", "mallory")
+        assert revoked.stdout == "mallory is refused since 2026-11-29T19:00:00Z.\n"
+        assert (api.requests[-1].method, api.requests[-1].path) == ("PUT", "/v1/admin/revocations/mallory")
+        assert shell("callers", "restore", "mallory").stdout == "mallory may call again.\n"
+        assert api.requests[-1].method == "DELETE"
+
+
 class TestWebhooks:
     """`gnomon webhooks`: the key by which receivers verify calls."""
 

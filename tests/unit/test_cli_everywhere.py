@@ -42,6 +42,9 @@ ARGUMENTS: dict[str, list[str]] = {
     "circuits reset": ["http:x:443"],
     "webhooks secret": [],
     "webhooks rotate": [],
+    "jobs transfer": [ID, "--to", "team-b"],
+    "callers revoke": ["mallory"],
+    "callers restore": ["mallory"],
     "preview": ["@daily"],
     "worker": ["json:dumps", "--queue", "q"],
     **{f"{group} list": [] for group in ("jobs", "workflow", "types", "circuits")},
@@ -149,6 +152,7 @@ PASSING = {
 """A worker waits until they are over."""
 LISTS = {
     "webhooks": "Leave --owner out",
+    "callers": "SUBJECT is a user's",
     "jobs": "gnomon jobs list",
     "workflow": "gnomon workflow list",
     "types": "gnomon types list",

@@ -156,6 +156,7 @@ UNSAFE = {
     "update_job",
     "cancel_execution",
     "reset_circuit",
+    "transfer_job",
     "rotate_webhook_key",
     "replace_job with etag",
 }
