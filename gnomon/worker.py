@@ -73,9 +73,7 @@ class Worker:
         self._concurrency = concurrency
         self._wait_seconds = wait_seconds
         self._heartbeat_seconds = heartbeat_seconds
-        self._stopping = threading.Event()
-        self._over = threading.Event()
-        self._wake = threading.Event()
+        self._stopping, self._over, self._wake = threading.Event(), threading.Event(), threading.Event()
         self._held: dict[str, Run] = {}
         self._free = threading.Condition()
         self._reported: dict[str, float] = {}
@@ -113,7 +111,8 @@ class Worker:
             self._wake.set()
             if heart.is_alive():
                 heart.join(timeout=self._heartbeat_seconds)
-            self._calls.close()
+            if not heart.is_alive():  # it may still be in a call, which a closed client would break
+                self._calls.close()
         if self._unreported:
             raise UnreportedError(
                 f"{len(self._unreported)} results could not be reported: {', '.join(self._unreported)}.",

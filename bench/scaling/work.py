@@ -24,8 +24,10 @@ OWNER_WRITES = 1
 EXECUTIONS_WRITES = 1
 """Of a job whose result is too long for its row, or that did not succeed at once. The reference job's is kept there."""
 READS = 1
-CALLS = 3
-"""Of an attempt to DynamoDB: read, start, end."""
+CALLS = 4
+"""Of an attempt to DynamoDB: read, share of the owner, start, end."""
+SHARE_WRITES = 1 / HINTS_A_BATCH
+"""Units of Coordination for a job: one write counts a batch of an owner's starts (docs/decisions/0082)."""
 LIMIT_WRITES = 1
 """Units of Coordination for a request, whatever it carries."""
 
@@ -72,7 +74,7 @@ class Path:
     @property
     def writes(self) -> float:
         """DynamoDB write units a job, of all tables and indexes."""
-        return JOBS_WRITES + ATTENTION_WRITES + OWNER_WRITES + LIMIT_WRITES * self.calls
+        return JOBS_WRITES + ATTENTION_WRITES + OWNER_WRITES + SHARE_WRITES + LIMIT_WRITES * self.calls
 
     @property
     def api_seconds(self) -> float:

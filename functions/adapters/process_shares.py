@@ -61,6 +61,8 @@ class _Mine:
     """Starts that no write has counted yet."""
     refusal: Refusal | None = None
     refused_until: float = 0.0
+    used: float = 0.0
+    """When a start last asked for it."""
     later: Later | None = None
 
 
@@ -88,6 +90,8 @@ class ProcessShares:
         self._call_later = call_later
         self._process = new_write_id()
         self._mine: dict[tuple[str, Priority], _Mine] = {}
+        self._lock = threading.Lock()
+        """Held while that is read or changed."""
 
     def enter(self, owner: str, priority: Priority, *, lasts: float) -> Refusal | Entry:
         mine = self._of(owner, priority)
@@ -123,9 +127,14 @@ class ProcessShares:
                 self._tell(lambda: self._rows.leave(mine.owner, mine.priority, self._process, now=self._clock.now()))
 
     def _of(self, owner: str, priority: Priority) -> _Mine:
-        if len(self._mine) >= REMEMBERED:
-            self._mine = {key: mine for key, mine in self._mine.items() if mine.running}
-        return self._mine.setdefault((owner, priority), _Mine(owner, priority))
+        """The one object of an owner and priority. It may be forgotten only while none of its calls can begin."""
+        with self._lock:
+            if len(self._mine) >= REMEMBERED:
+                now = self._clock.now()
+                self._mine = {key: one for key, one in self._mine.items() if one.running or now < one.used + KEEP}
+            mine = self._mine.setdefault((owner, priority), _Mine(owner, priority))
+            mine.used = self._clock.now()
+            return mine
 
     def _write(self, mine: _Mine, now: float) -> Refusal | None:
         share, until = self._shares[mine.priority], max(now + KEEP, mine.until)
@@ -150,16 +159,21 @@ class ProcessShares:
                 mine.later = None
                 return
             if mine.until < mine.ends_at:
-                mine.stays, mine.until = True, mine.ends_at
-                now = self._clock.now()
-                self._tell(lambda: self._rows.stay(mine.owner, mine.priority, self._process, until=mine.until, now=now))
+                now, until = self._clock.now(), mine.ends_at
+                at_work = (mine.owner, mine.priority, self._process)
+                told = self._tell(lambda: self._rows.stay(*at_work, until=until, now=now))
+                if told:  # else the next look says it again
+                    mine.stays, mine.until = True, until
             mine.later = self._call_later(LOOK_EVERY, lambda: self._look(mine))
 
-    def _tell(self, write: Callable[[], None]) -> None:
+    def _tell(self, write: Callable[[], None]) -> bool:
+        """Whether it was written."""
         try:
             write()
         except (ClientError, BotoCoreError):
             logger.warning("the use of a share was not written", exc_info=True)
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)

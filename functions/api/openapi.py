@@ -33,7 +33,7 @@ _PATH_PARAMETERS = {
     "workerId": WORKER_ID,
     "owner": OWNER,
     "circuitKey": CIRCUIT_KEY,
-    "subject": {"type": "string", "pattern": "^[A-Za-z0-9_.@+-]{1,128}$"},
+    "subject": {"type": "string", "pattern": "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9_+]{20,128})$"},
     "workflowId": WORKFLOW_ID,
 }
 _SOURCES = {

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from functions.limit_ports import RateLimits
     from functions.ports import Clock
 
-_SUBJECT = re.compile(r"[A-Za-z0-9_.@+-]{1,128}", re.ASCII)
+SUBJECT = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9_+]{20,128}"
+"""Of Cognito: a user's `sub`, or a client id. A user's name or address would shut nobody out."""
 
 
 def must_administer(caller: Caller) -> None:
@@ -54,6 +55,10 @@ class RevocationRoutes:
 
 def _subject(request: Request) -> str:
     subject = request.params["subject"]
-    if not _SUBJECT.fullmatch(subject):
-        raise invalid("subject", f"{shown(subject)} is neither a user's sub nor a machine's client id")
+    if not re.fullmatch(SUBJECT, subject, re.ASCII):
+        raise invalid(
+            "subject",
+            f"{shown(subject)} is neither a user's sub nor a machine's client id; "
+            "`aws cognito-idp admin-get-user` shows the sub of a user name",
+        )
     return subject

@@ -65,7 +65,7 @@ def followed_parents(
     given = [one.job_id for one in dependencies]
     stored = must_exist(services, owner, child, dependencies, known=known)
     unfollowed = [one for one, row in stored.items() if row.followed is None]
-    for_all(lambda one: _follow(services, one), unfollowed, at_once=services.parallel)
+    for_all(lambda one: _follow(services, one, owner, given.index(one)), unfollowed, at_once=services.parallel)
     services.dependents.add(child, given)
     rows = services.jobs.get_rows(list(stored))
     return [known[one] if one in known else parent_of(rows.get(one)) for one in given]
@@ -110,14 +110,19 @@ def runs_once_now(services: Services, definition: Definition | None) -> bool:
     return runs_once(definition, map(parent_of, rows.values()))
 
 
-def _follow(services: Services, parent: str) -> None:
-    """Have the parent count its ends from now on."""
+def _follow(services: Services, parent: str, owner: str, place: int) -> None:
+    """Have the parent count its ends from now on: from then on it keeps its owner.
+
+    Raises InvalidFieldError where it has been transferred since it was read.
+    """
     row = services.jobs.get(parent)
     if row is None or row.followed is not None:
         return
     once = runs_once_now(services, row.definition)
 
     def decide(row: Job, _: str) -> Write | Drop:
+        if row.owner != owner:
+            raise InvalidFieldError(f"dependsOn[{place}].jobId", f"There is no job {parent}.")
         if row.followed is not None:
             return Drop("FOLLOWED_ALREADY")
         return Write(job=replace(row, followed=followed_by(row, once=once)), reason="FOLLOWED")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from functions.domain.caller import Caller
-from functions.domain.errors import ConflictError, NotFoundError
+from functions.domain.errors import ConflictError, ForbiddenError, NotFoundError
 from functions.domain.idempotency import IdempotencyKey
 from functions.domain.job import Job
 from functions.domain.workflow import cancel_order
@@ -32,8 +32,8 @@ def cancel_workflow(services: Services, caller: Caller, workflow_id: str) -> See
     def cancel(name: str) -> Job | None:
         try:
             return cancel_job(services, caller, ids[name]) if name in ids else None
-        except (ConflictError, NotFoundError):
-            return None  # it has ended, or was deleted
+        except (ConflictError, ForbiddenError, NotFoundError):
+            return None  # it has ended, was deleted, or was transferred
 
     for group in cancel_order(seen.members):
         cancelled += [job for job in for_all(cancel, group, at_once=_PARALLEL) if job is not None]
@@ -73,8 +73,8 @@ def retry_workflow(
         own = None if key is None else IdempotencyKey(f"{key.scope} {job_id}", key.key, key.body_hash)
         try:
             return retry_job(services, caller, job_id, check=check, key=own)
-        except (ConflictError, NotFoundError):
-            return None  # somebody else retried it, or it was cancelled or deleted
+        except (ConflictError, ForbiddenError, NotFoundError):
+            return None  # another caller retried it, or it was cancelled, deleted or transferred
 
     retried = [job for job in for_all(retry, failed, at_once=_PARALLEL) if job is not None]
     if not retried:

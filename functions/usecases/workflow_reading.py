@@ -59,7 +59,8 @@ def list_workflows(
 
 
 def rows_of(services: Services, workflow: Workflow) -> dict[str, Job]:
-    """The rows of its jobs by id: all, those that were not deleted long ago, or none where it is not whole.
+    """The rows of its jobs by id: all, those that were not deleted long ago, or none where it is not whole. A job that
+    was transferred to another owner is not part of it any more.
 
     A read of many rows may fall into the transaction that makes them, and see some (DynamoDB: BatchGetItem is
     isolated row by row). Whoever saw one reads the others once more, and then sees them.
@@ -69,7 +70,7 @@ def rows_of(services: Services, workflow: Workflow) -> dict[str, Job]:
     missing = [job_id for job_id in ids if job_id not in rows]
     if rows and missing:
         rows |= {row.id: row for row in for_all(services.jobs.get, missing) if row is not None}
-    return rows
+    return {job_id: row for job_id, row in rows.items() if row.owner == workflow.owner}
 
 
 def seen_of(services: Services, workflow: Workflow, rows: Mapping[str, Job]) -> Seen:

@@ -59,7 +59,7 @@ from tests.tables import create_tables
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES, STEPS = 25, 15
+EXAMPLES, STEPS = 12, 15
 NAMES = ("a", "#", "a#b|c", "name with spaces", "Müller ✓ 漢字", ":value", "'\"\\", "x" * 255, "ü" * 127)
 """Of owners, keys, queues: at the edges of what the API takes."""
 TEXTS = ("", " ", "text", "\u0000\u2028\U0001f4a5", "x" * 256)

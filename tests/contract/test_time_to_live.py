@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -218,9 +219,10 @@ def limit_and_break(stage: Stage) -> None:
 
 
 def shut_out(stage: Stage) -> None:
-    for subject in ("mallory", "trudy"):
+    mallory, trudy = (str(uuid.UUID(int=number, version=4)) for number in (1, 2))
+    for subject in (mallory, trudy):
         assert stage.api.put(f"/v1/admin/revocations/{subject}").status == 200
-    assert stage.api.delete("/v1/admin/revocations/trudy").status == 204
+    assert stage.api.delete(f"/v1/admin/revocations/{trudy}").status == 204
 
 
 def configure_and_group(stage: Stage) -> None:

@@ -167,8 +167,11 @@ def test_calls_a_request_takes(calls: list[str]) -> None:
     send("api-get-job", rawPath=path, headers={})
     assert len(calls) <= 2, calls
     calls.clear()
-    send("api-list-jobs")
+    send("api-list-jobs", rawQueryString="owner=team-billing")
     assert len(calls) <= 3, calls
+    calls.clear()
+    send("api-list-jobs")
+    assert len(calls) <= 4, "one more query for each further owner of the caller"
 
 
 def test_the_service_is_healthy_and_says_what_it_is() -> None:

@@ -44,10 +44,31 @@ def driver_over(aws: Aws) -> Driver:
     )
 
 
-@pytest.mark.slow
+IN_CI = {
+    "once",
+    "cron-three-minutes",
+    "once-retried-twice",
+    "orchestrated",
+    "callback",
+    "cancel-running",
+    "approved",
+} | {
+    "concurrency-waits",
+    "child",
+}
+"""One flow of each kind; the others run nightly. All of them run over the fakes each time (test_crash_points.py)."""
+
+
+def test_the_flows_of_ci_are_there() -> None:
+    assert {flow.name for flow in FLOWS} > IN_CI
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.case(32)
-@pytest.mark.parametrize("flow", FLOWS, ids=lambda flow: flow.name)
+@pytest.mark.parametrize(
+    "flow",
+    [pytest.param(flow, id=flow.name, marks=() if flow.name in IN_CI else pytest.mark.nightly) for flow in FLOWS],
+)
 def test_a_death_after_any_write_is_repaired(flow: Flow, aws: Aws) -> None:
     undisturbed = driver_over(aws)
     job_id = flow.run(undisturbed)

@@ -79,7 +79,12 @@ BIG = '{"text":"' + "x" * 100_000 + '"}'
 @pytest.mark.case(20)
 @pytest.mark.parametrize(
     ("row", "broken"),
-    [("inline", "payload"), ("inline", "document"), ("own", "payload"), ("own", "document"), ("own", "row gone")],
+    [
+        ("inline", "payload"),
+        ("own", "row gone"),
+        *(pytest.param(*case, marks=pytest.mark.nightly) for case in (("inline", "document"), ("own", "payload"))),
+        pytest.param("own", "document", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_corrupt_definition_ends_in_history_and_others_go_on(aws: Aws, row: str, broken: str) -> None:
     driver = driver_on(aws)

@@ -17,7 +17,7 @@ from tests.simulation.shrink import shrunk
 from tests.simulation.slots import slots_between
 from tests.simulation.story import CROWDS, Told, tell
 
-PARTS, STORIES = 8, 125
+PARTS, STORIES = 8, 60
 
 
 @pytest.mark.slow

@@ -318,6 +318,7 @@ def with_report(found: tuple[str, dict[str, Any]], verb: str, body: dict[str, An
 
 
 FAILURE = {"error": {"code": "TARGET_ERROR", "message": "no disk"}}
+SHUT_OUT = "/v1/admin/revocations/0b0e8400-e29b-41d4-a716-446655440000"
 RULES: dict[str, list[tuple[Rule, Callable[[Scene], Asked]]]] = {
     "createJob": [(create, lambda scene: ("POST", "/v1/jobs", job_body(scene)))],
     "createJobs": [(create, lambda scene: ("POST", "/v1/jobs/bulk", {"items": [job_body(scene)]}))],
@@ -403,8 +404,8 @@ RULES: dict[str, list[tuple[Rule, Callable[[Scene], Asked]]]] = {
     "rotateWebhookKey": [
         (key_of, lambda scene: ("POST", f"/v1/webhook-keys/{quote(scene.owner, safe='')}/rotate", None))
     ],
-    "revokeSubject": [(administer, lambda scene: ("PUT", "/v1/admin/revocations/mallory", None))],
-    "restoreSubject": [(administer, lambda scene: ("DELETE", "/v1/admin/revocations/mallory", None))],
+    "revokeSubject": [(administer, lambda scene: ("PUT", SHUT_OUT, None))],
+    "restoreSubject": [(administer, lambda scene: ("DELETE", SHUT_OUT, None))],
     "previewSchedule": [(everybody, lambda scene: ("GET", "/v1/schedule/preview?expression=@daily", None))],
     **{
         name: [(everybody, lambda scene, path=path: ("GET", path, None))]

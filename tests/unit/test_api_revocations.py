@@ -6,12 +6,12 @@ import pytest
 
 from tests.api_client import Api, machine, make_body, user
 
-ROOT = user("root", "admin")
+ROOT = user("00000000-0000-4000-8000-000000000001", "admin")
 SCENES = {
-    "person": user("sue", "scheduler"),
-    "admin": user("ann", "admin"),
-    "machine": machine("bot", "gnomon/write"),
-    "reporter": machine("rep", "gnomon/report"),
+    "person": user("0b0e8400-e29b-41d4-a716-446655440000", "scheduler"),
+    "admin": user("0b0e8400-e29b-41d4-a716-446655440001", "admin"),
+    "machine": machine("1h57kf5cpq17m0eml12EXAMPLE", "gnomon/write"),
+    "reporter": machine("2h57kf5cpq17m0eml12EXAMPLE", "gnomon/report"),
 }
 
 
@@ -36,10 +36,13 @@ def test_a_revoked_caller_is_refused_until_it_is_restored(name: str) -> None:
 
 def test_nobody_shuts_itself_out() -> None:
     api = Api(claims=ROOT)
-    assert api.put("/v1/admin/revocations/root").status == 409
+    assert api.put(f"/v1/admin/revocations/{ROOT['sub']}").status == 409
     assert api.get("/v1/jobs").status == 200
 
 
-@pytest.mark.parametrize("subject", ["a%20b", "%F0%9F%98%80", "x" * 129])
+NO_SUBJECTS = ["a%20b", "%F0%9F%98%80", "x" * 129, "sue", "sue@example.com", "0B0E8400-E29B-41D4-A716-446655440000"]
+
+
+@pytest.mark.parametrize("subject", NO_SUBJECTS)
 def test_what_can_be_no_subject_is_refused(subject: str) -> None:
     assert Api(claims=ROOT).put(f"/v1/admin/revocations/{subject}").status == 400

@@ -91,6 +91,7 @@ each_kind = pytest.mark.parametrize("kind", Outage, ids=lambda kind: kind.name.l
 @pytest.mark.parametrize("count", [1, 3, 20, 90, slow(1_500), nightly(5_000)])
 def test_recurring_jobs_go_on_by_their_misfire_policy(kind: Outage, count: int) -> None:
     driver = OutageDriver(world=World(clock=FakeClock(NOW)))
+    driver.services = replace(driver.services, recurring_jobs=count)
     jobs = [
         driver.create(
             schedule={"type": "cron", "expression": f"{minute_of(number)} * * * *"}, misfirePolicy=policy_of(number)
