@@ -122,6 +122,10 @@ class ShareRows(Protocol):
         """
         ...
 
+    def at_work(self, owner: str, priority: Priority, *, now: float) -> int:
+        """Processes at work for the owner, as the row was last seen: no call."""
+        ...
+
     def stay(self, owner: str, priority: Priority, process: str, *, until: float, now: float) -> None:
         """Note that the process is at work for the owner until then, whatever the limit."""
         ...

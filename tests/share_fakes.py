@@ -35,6 +35,9 @@ class InMemoryShareRows:
                 self.rows[owner, priority] = entered(use, process, starts=starts, until=until, now=now)
             return refused
 
+    def at_work(self, owner: str, priority: Priority, *, now: float) -> int:
+        return self.rows.get((owner, priority), ShareUse()).at_work(now)
+
     def stay(self, owner: str, priority: Priority, process: str, *, until: float, now: float) -> None:
         self.calls.append("stay")
         self._put(owner, priority, lambda processes: {**processes, process: until})
@@ -66,8 +69,7 @@ class FakeShares:
 
     def at_work(self, owner: str, priority: Priority) -> int:
         """Processes at work for the owner."""
-        use = self.rows.rows.get((owner, priority), ShareUse())
-        return len(use.processes.keys() - use.lapsed(self.clock.now()))
+        return self.rows.at_work(owner, priority, now=self.clock.now())
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,10 @@ class DynamoDbShareRows:
                 return refused
         return None  # others write at the same time each time: a limit that cannot be read holds up nothing
 
+    def at_work(self, owner: str, priority: Priority, *, now: float) -> int:
+        use = self._seen.get((owner, priority))
+        return 0 if use is None else use.at_work(now)
+
     def stay(self, owner: str, priority: Priority, process: str, *, until: float, now: float) -> None:
         with _unless_refused():
             self._client.update_item(

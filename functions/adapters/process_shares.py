@@ -2,7 +2,8 @@
 
 A process says that it is at work for an owner for `KEEP` seconds. Further starts within them cost nothing. One whose
 calls go on says so again, until the last of them must be over, and says when that is earlier. A refusal is remembered
-for a second.
+for a second. A process that found the last place of the share gives it back as soon as its calls are over, so that
+owners with few processes, and many short calls, are not held up by processes that have nothing to do.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class _Mine:
     """As it is written."""
     stays: bool = False
     """Whether it was written for what runs, and not for KEEP seconds."""
+    is_last: bool = False
+    """Whether the share had no further process: then this one does not keep its place when it has nothing to do."""
     left: int = 0
     """Starts that may be made before the next write."""
     uncounted: int = 0
@@ -122,8 +125,8 @@ class ProcessShares:
             if mine.later is not None:
                 mine.later.cancel()
                 mine.later = None
-            if mine.stays:
-                mine.stays, mine.until = False, 0.0
+            if mine.stays or mine.is_last:
+                mine.stays, mine.is_last, mine.until = False, False, 0.0
                 self._tell(lambda: self._rows.leave(mine.owner, mine.priority, self._process, now=self._clock.now()))
 
     def _of(self, owner: str, priority: Priority) -> _Mine:
@@ -148,6 +151,7 @@ class ProcessShares:
             refused = None
         else:
             mine.uncounted = mine.uncounted if refused is not None else 0
+            mine.is_last = self._rows.at_work(mine.owner, mine.priority, now=now) >= share.processes
         if refused is None:
             mine.until, mine.left = until, share.uncounted
         return refused

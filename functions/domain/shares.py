@@ -65,6 +65,10 @@ class ShareUse:
         """Processes that have died, or finished without a word."""
         return frozenset(name for name, until in self.processes.items() if until <= now)
 
+    def at_work(self, now: float) -> int:
+        """How many processes are counted."""
+        return len(self.processes) - len(self.lapsed(now))
+
 
 def minute_of(now: float) -> int:
     return int(now) // 60

@@ -63,13 +63,23 @@ SHARE_MUTANTS: list[Mutant] = [
     m(
         "places kept",
         "a process whose long calls are over keeps its place",
-        ("adapters/process_shares.py", "            if mine.stays:\n", "            if False:\n"),
+        ("adapters/process_shares.py", "if mine.stays or mine.is_last:", "if mine.is_last:"),
+        by=PROCESS,
+    ),
+    m(
+        "last places kept",
+        "a process that found the last place of a share keeps it when it has nothing to do",
+        ("adapters/process_shares.py", "if mine.stays or mine.is_last:", "if mine.stays:"),
         by=PROCESS,
     ),
     m(
         "places thought kept",
         "a process that has given its place back starts on it",
-        ("adapters/process_shares.py", "mine.stays, mine.until = False, 0.0", "mine.stays = False"),
+        (
+            "adapters/process_shares.py",
+            "mine.stays, mine.is_last, mine.until = False, False, 0.0",
+            "mine.stays = mine.is_last = False",
+        ),
         by=PROCESS,
     ),
     m(

@@ -116,14 +116,24 @@ def test_a_process_whose_calls_go_on_keeps_its_place() -> None:
 def test_a_process_that_is_done_makes_room_by_itself() -> None:
     stage = Stage()
     one, other, third = stage.process(), stage.process(), stage.process()
-    for entry in (enter(one), enter(other)):
-        entry.leave()
+    enter(one).leave()
+    long = enter(other)
     assert is_refused(third)
 
     stage.clock.advance(KEEP)
 
     enter(third)
     assert stage.calls == ["enter", "enter", "enter", "enter"]
+    long.leave()
+
+
+def test_a_process_that_found_the_last_place_gives_it_back_when_it_is_done() -> None:
+    """Short calls that land on one process after the other are not held up by those that have nothing to do."""
+    stage = Stage()
+    for _ in range(20):
+        enter(stage.process()).leave()
+
+    assert stage.calls == ["enter", *["enter", "leave"] * 19]
 
 
 def test_a_process_whose_last_call_is_over_makes_room_at_once() -> None:
