@@ -282,7 +282,7 @@ class RecurringCount(NamedTuple):
 
     made: int
     recounted_at: int | None
-    """When the jobs themselves were last counted; None for never."""
+    """When a count of the jobs themselves last began; None for never."""
 
 
 class Owners(Protocol):
@@ -303,8 +303,8 @@ class Owners(Protocol):
         """
         ...
 
-    def correct_recurring(self, owner: str, count: int, *, instead_of: int, now: int) -> bool:
-        """Put the count in the place of the one that was read; False where that has changed since."""
+    def correct_recurring(self, owner: str, count: int, *, instead_of: RecurringCount, now: int) -> bool:
+        """Put the count, as of `now`, in the place of the one that was read; False where that has changed since."""
         ...
 
 

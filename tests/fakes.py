@@ -849,15 +849,15 @@ class InMemoryOwners:
     def add_recurring(self, owner: str, more: int, *, most: int) -> RecurringCount | None:
         with self._lock:
             stored = self.recurring.get(owner, RecurringCount(0, None))
-            if more > most or stored.made + more > most:
+            if stored.made + more > most:
                 return stored
             self.recurring[owner] = stored._replace(made=stored.made + more)
             self.known.add(owner)
             return None
 
-    def correct_recurring(self, owner: str, count: int, *, instead_of: int, now: int) -> bool:
+    def correct_recurring(self, owner: str, count: int, *, instead_of: RecurringCount, now: int) -> bool:
         with self._lock:
-            if self.recurring.get(owner, RecurringCount(0, None)).made != instead_of:
+            if self.recurring.get(owner) != instead_of:
                 return False
             self.recurring[owner] = RecurringCount(count, now)
             return True

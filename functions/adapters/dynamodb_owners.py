@@ -62,32 +62,38 @@ class DynamoDbOwners:
         return refused if block == more else self._add(owner, more, most=most)
 
     def _add(self, owner: str, more: int, *, most: int) -> RecurringCount | None:
-        if more > most:
-            return RecurringCount(most, None)
+        # More than the limit has no room in a row without a count either.
+        condition = "rj <= :room" if more > most else "attribute_not_exists(rj) OR rj <= :room"
         try:
             self._client.update_item(
                 TableName=self._table,
                 Key=owner_key(owner),
                 UpdateExpression="ADD rj :more",
-                ConditionExpression="attribute_not_exists(rj) OR rj <= :room",
+                ConditionExpression=condition,
                 ExpressionAttributeValues={":more": number(more), ":room": number(most - more)},
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except ClientError as error:
             item = refusing_item(error) or {}
-            counted = item.get("rc")
-            return RecurringCount(int(item["rj"]["N"]), None if counted is None else int(counted["N"]))
+            made, counted = item.get("rj"), item.get("rc")
+            return RecurringCount(0 if made is None else int(made["N"]), None if counted is None else int(counted["N"]))
         self._known.add(owner)
         return None
 
-    def correct_recurring(self, owner: str, count: int, *, instead_of: int, now: int) -> bool:
+    def correct_recurring(self, owner: str, count: int, *, instead_of: RecurringCount, now: int) -> bool:
+        with self._lock:
+            self._spare.pop(owner, None)
+        values = {":count": number(count), ":now": number(now), ":made": number(instead_of.made)}
+        if instead_of.recounted_at is not None:
+            values[":then"] = number(instead_of.recounted_at)
         try:
             self._client.update_item(
                 TableName=self._table,
                 Key=owner_key(owner),
                 UpdateExpression="SET rj = :count, rc = :now",
-                ConditionExpression="rj = :seen",
-                ExpressionAttributeValues={":count": number(count), ":now": number(now), ":seen": number(instead_of)},
+                ConditionExpression="rj = :made AND "
+                + ("attribute_not_exists(rc)" if instead_of.recounted_at is None else "rc = :then"),
+                ExpressionAttributeValues=values,
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except ClientError as error:

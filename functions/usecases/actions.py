@@ -24,6 +24,7 @@ from functions.usecases.consequences import carry_out
 from functions.usecases.executor import follow, record_verdict
 from functions.usecases.idempotency import claimed
 from functions.usecases.jobs import load_job, must_change
+from functions.usecases.quotas import add_recurring, is_live_recurring
 from functions.usecases.services import Services
 from functions.usecases.writing import TRIES, Applied, apply, ruled
 
@@ -55,16 +56,23 @@ def transfer_job(
 ) -> Job:
     """Give the job to another owner. `check` raises InvalidFieldError where that owner may not use what it calls.
 
-    Raises ForbiddenError for all but admins, and ConflictError while a run is active or the job is part of a graph.
+    Raises ForbiddenError for all but admins, and ConflictError while a run is active, the job is part of a graph, or
+    that owner has no room for a recurring job.
     """
     caller.must_administer("the owner of a job")
     job = load_changeable(services, caller, job_id, if_match)
     now, by = services.clock.now(), caller.actor
     services.owners.register(owner)
+    added = False
 
     def decide(row: Job, mark: str) -> Write | Drop:
         check(replace(row, owner=owner))
-        return decide_transfer(row, owner, now=now, write_id=mark, by=by)
+        decided = decide_transfer(row, owner, now=now, write_id=mark, by=by)
+        nonlocal added
+        if not added and isinstance(decided, Write) and is_live_recurring(row):
+            add_recurring(services, owner)
+            added = True
+        return decided
 
     return _done(services, apply(services, job, _as_allowed(caller, if_match, decide), tries=TRIES))
 

@@ -84,7 +84,7 @@ def _create(
     try:
         job = connected(services, drafted(services, caller, draft, job_id=job_id, now=now), now=now)
         if job.defined.schedule.recurring:
-            add_recurring(services, caller.owner)
+            add_recurring(services, job.owner)
         job = services.jobs.create(job)
     except JobExistsError:
         return Created(made_job(services, caller, job_id), replayed=True)

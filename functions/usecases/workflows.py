@@ -166,7 +166,7 @@ class _Making:
         definitions = self._definitions(drafts, int(self.services.clock.now()))
         recurring = sum(definition.schedule.recurring for definition in definitions.values())
         if recurring:
-            add_recurring(self.services, self.caller.owner, recurring)
+            add_recurring(self.services, self.owner, recurring)
 
     def _definitions(self, drafts: Mapping[str, JobDraft], created_at: int) -> dict[str, Definition]:
         definitions = {}

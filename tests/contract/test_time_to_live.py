@@ -34,6 +34,7 @@ from functions.domain.execution import ExecutionError, ExecutionStatus
 from functions.domain.instants import rfc3339
 from functions.domain.outcome import TargetAnswer
 from functions.domain.shares import Refusal, Share
+from functions.ports import RecurringCount
 from tests.api_client import Api, user
 from tests.conftest import Aws
 from tests.driver import Driver
@@ -265,7 +266,9 @@ def share_and_count(stage: Stage) -> None:
     rows.leave("team-a", Priority.NORMAL, "p", now=stage.clock.now())
     stage.world.owners.register("team-z")
     stage.world.owners.add_recurring("team-a", 1, most=1)
-    assert stage.world.owners.correct_recurring("team-a", 0, instead_of=1, now=int(stage.clock.now()))
+    assert stage.world.owners.correct_recurring(
+        "team-a", 0, instead_of=RecurringCount(1, None), now=int(stage.clock.now())
+    )
 
 
 STORIES = (

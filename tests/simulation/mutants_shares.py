@@ -153,6 +153,50 @@ SHARE_MUTANTS: list[Mutant] = [
         by=QUOTAS,
     ),
     m(
+        "counted for the caller",
+        "a bulk counts recurring jobs for its caller, and not for their owner",
+        ("usecases/bulk.py", "add_recurring(services, job.owner)", "add_recurring(services, caller.owner)"),
+        by=QUOTAS,
+    ),
+    m(
+        "a workflow counted for the caller",
+        "a workflow counts recurring jobs for its caller, and not for their owner",
+        (
+            "usecases/workflows.py",
+            "add_recurring(self.services, self.owner",
+            "add_recurring(self.services, self.caller.owner",
+        ),
+        by=QUOTAS,
+    ),
+    m(
+        "transferred uncounted",
+        "a transferred job does not count for its new owner",
+        ("usecases/actions.py", "            add_recurring(services, owner)\n", ""),
+        by=QUOTAS,
+    ),
+    m(
+        "transferred and counted twice",
+        "a transfer that lost a race counts again",
+        ("usecases/actions.py", "            added = True\n", ""),
+        by=QUOTAS,
+    ),
+    m(
+        "recount without a trace",
+        "a recount that is not over in time is repeated by each request",
+        (
+            "usecases/quotas.py",
+            "if not services.owners.correct_recurring(owner, full.made, instead_of=full, now=now):",
+            "if False:",
+        ),
+        by=QUOTAS,
+    ),
+    m(
+        "recount without end",
+        "a recount reads all jobs that the owner ever had",
+        ("usecases/quotas.py", "range(enough // _PAGE + OTHER_PAGES)", "range(1_000_000)"),
+        by=QUOTAS,
+    ),
+    m(
         "made recurring",
         "a change makes a job recurring without room for it",
         ("usecases/quotas.py", "return recurring and (", "return False and ("),

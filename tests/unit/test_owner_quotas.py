@@ -6,12 +6,18 @@ from typing import Any
 
 import pytest
 
+from functions.api.caller import caller_of
+from functions.domain.errors import UnavailableError
+from functions.usecases import quotas
+from functions.usecases.actions import pause_job
 from functions.usecases.quotas import RECOUNT_SECONDS
 from tests.api_client import Api, Reply, make_body, user
 
 HOURLY = {"type": "interval", "everySeconds": 3_600}
 ONCE = {"type": "once", "at": "2027-06-01T00:00:00Z"}
 OTHER = user("bob", "scheduler", "team-b")
+BOTH = user("ann", "scheduler", "team-a", "team-b")
+ROOT = user("root", "admin")
 
 
 def api(most: int = 3, **options: Any) -> Api:
@@ -86,6 +92,116 @@ def test_a_bulk_creates_as_many_as_there_is_room_for() -> None:
     answer = full.post("/v1/jobs/bulk", {"items": [make_body(schedule=HOURLY) for _ in range(5)]})
 
     assert sorted(item["status"] for item in answer.json["data"]) == [201, 201, 201, 409, 409]
+
+
+def test_jobs_of_a_bulk_count_for_their_own_owners() -> None:
+    full = api(claims=BOTH)
+    fill(full, owner="team-a")
+
+    items = [make_body(schedule=HOURLY, owner=owner) for owner in ("team-a", "team-b") for _ in range(4)]
+    answer = full.post("/v1/jobs/bulk", {"items": items})
+
+    statuses = [item["status"] for item in answer.json["data"]]
+    assert (statuses[:4], sorted(statuses[4:])) == ([409] * 4, [201, 201, 201, 409])
+
+
+def test_jobs_of_a_workflow_count_for_its_owner() -> None:
+    full = api(claims=BOTH)
+    fill(full, owner="team-a")
+    body = {"name": "w", "jobs": {name: make_body(schedule=HOURLY) for name in "abc"}}
+
+    statuses = [full.post("/v1/workflows", body | {"owner": owner}).status for owner in ("team-a", "team-b", "team-b")]
+
+    assert statuses == [409, 201, 409]
+
+
+def test_more_recurring_jobs_at_once_than_an_owner_may_have_are_refused_without_a_count() -> None:
+    empty = api(1)
+    empty.world.jobs.calls.clear()
+    body = {"name": "w", "jobs": {name: make_body(schedule=HOURLY) for name in "ab"}}
+
+    assert empty.post("/v1/workflows", body).status == 409
+    assert empty.world.jobs.calls == []
+
+
+def test_a_transferred_job_counts_for_its_new_owner() -> None:
+    full = api()
+    first, second, third = fill(full)
+    for job in fill(full, 2, claims=OTHER):
+        assert full.post(f"{job}/transfer", {"owner": "team-b"}, claims=ROOT).status == 200, "its owner's already"
+    assert full.post(f"{first}/transfer", {"owner": "team-b"}, claims=ROOT).status == 200
+
+    refused = full.post(f"{second}/transfer", {"owner": "team-b"}, claims=ROOT)
+
+    assert (refused.status, refused.code) == (409, "CONFLICT")
+    assert "The owner team-b may have 3 recurring jobs" in refused.message
+    assert full.get(second, claims=ROOT).json["owner"] != "team-b"
+    assert full.post(f"{third}/cancel").status == 200
+    assert full.post(f"{third}/transfer", {"owner": "team-b"}, claims=ROOT).status == 200, "it is over"
+    once = f"/v1/jobs/{create(full, ONCE).json['id']}"
+    assert full.post(f"{once}/transfer", {"owner": "team-b"}, claims=ROOT).status == 200
+
+
+def test_a_transfer_that_is_repeated_after_a_lost_race_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = api()
+    (job,) = fill(full, 1)
+    save, lost = full.world.jobs.save, []
+
+    def losing(*args: Any, **options: Any) -> Any:
+        if not lost:
+            lost.append(job)
+            pause_job(full.services, caller_of(ROOT), job.rpartition("/")[2])
+        return save(*args, **options)
+
+    monkeypatch.setattr(full.world.jobs, "save", losing)
+    assert full.post(f"{job}/transfer", {"owner": "team-b"}, claims=ROOT).status == 200
+
+    assert lost == [job]
+    assert full.world.owners.recurring["team-b"].made == 1
+
+
+def test_a_bulk_finds_the_room_that_the_recount_of_one_of_its_jobs_finds() -> None:
+    full = api()
+    for job in fill(full):
+        full.delete(job)
+
+    answer = full.post("/v1/jobs/bulk", {"items": [make_body(schedule=HOURLY) for _ in range(3)]})
+
+    assert [item["status"] for item in answer.json["data"]] == [201] * 3
+
+
+def test_a_recount_that_is_not_over_in_time_is_not_repeated_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = api()
+    first, *_ = fill(full)
+    full.delete(first)
+
+    def late(_: Any) -> Any:
+        raise UnavailableError("late")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(full.world.jobs, "get_many", late)
+        assert create(full).status == 503
+        assert create(full).status == 409
+
+    full.clock.advance(RECOUNT_SECONDS)
+    assert create(full).status == 201
+
+
+def test_a_recount_reads_so_many_jobs_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quotas, "OTHER_PAGES", 2)
+    full = api(1)
+    fill(full, 1)
+    for _ in range(3):
+        full.clock.advance(1)
+        body = {"items": [make_body(schedule=ONCE) for _ in range(100)]}
+        assert full.post("/v1/jobs/bulk", body).status == 200
+    get_many, pages = full.world.jobs.get_many, []
+    monkeypatch.setattr(full.world.jobs, "get_many", lambda ids: pages.append(len(ids)) or get_many(ids))
+
+    assert [create(full).status for _ in range(3)] == [201, 409, 409], "one passes, as nobody can tell"
+    assert pages == [100, 100]
+    full.clock.advance(RECOUNT_SECONDS)
+    assert [create(full).status for _ in range(2)] == [409] * 2, "the newest is seen"
 
 
 def test_a_workflow_is_made_whole_or_not() -> None:
