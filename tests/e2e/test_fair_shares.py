@@ -112,6 +112,7 @@ def wait_of(api: Api, job_id: str, token: str) -> str | None:
     return None if waits is None else str(waits["kind"])
 
 
+@pytest.mark.timeout(300)
 def test_polls_that_wait_delay_no_other_team(stack: Stack, api: Api, teams: tuple[str, str]) -> None:
     flooding, other = teams
     mine = worker(api, other)
