@@ -26,9 +26,15 @@ def completed_without_result(code: str, message: str) -> TargetAnswer:
     return TargetAnswer(status=ExecutionStatus.COMPLETED, error=_error(code, message))
 
 
-def failed(code: str, message: str, *, retryable: bool = True, retry_after: int | None = None) -> TargetAnswer:
+def failed(
+    code: str, message: str, *, retryable: bool = True, retry_after: int | None = None, was_sent: bool = True
+) -> TargetAnswer:
     return TargetAnswer(
-        status=ExecutionStatus.FAILED, error=_error(code, message), retryable=retryable, retry_after=retry_after
+        status=ExecutionStatus.FAILED,
+        error=_error(code, message),
+        retryable=retryable,
+        retry_after=retry_after,
+        was_sent=was_sent,
     )
 
 

@@ -1,6 +1,8 @@
 """Hides what was sent to a target and nobody may see, wherever the target's answer repeats it.
 
 An answer may spell a value in another way than it was sent: escaped as JSON, HTML or a URL does, or in base64 or hex.
+
+The work is bounded, whatever a job sends and a target answers. What is beyond the bounds is hidden as a whole.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ import binascii
 import enum
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple
 from urllib.parse import unquote_plus
 
@@ -24,6 +28,12 @@ TINY_CHARACTERS = 4
 Shorter numbers and parts of values stay."""
 DECODINGS = 3
 """How often what is escaped may be escaped again."""
+MOST_VALUES = 1_000
+"""Most values that are looked for. Where there are more, every answer is hidden as a whole."""
+MOST_COMPARISONS = 500_000
+"""Most comparisons of places in one answer with spellings that begin alike, long ones counted more. An answer that
+takes more is hidden as a whole."""
+HIDDEN_AS_A_WHOLE = f"{MASK} (hidden as a whole: it takes too long to find what it repeats of the request)"
 
 _JSON_ESCAPE = r'\\(?:u[0-9A-Fa-f]{4}|["\\/bfnrt])'
 _PERCENT_ESCAPE = r"%[0-9A-Fa-f]{2}"
@@ -34,9 +44,12 @@ _ESCAPES = tuple(
 )
 _CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]")
-_BEFORE_VALUES = ("", '"', "'", "=", ":", ">", "\n")
-_AFTER_VALUES = ("", '"', "'", "&", ";", ",", "<", "\r", "\n")
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
+_END = "\0"
+"""Between the strings of a JSON answer, which are searched as one text."""
+_BEFORE_VALUES = frozenset(("", _END, '"', "'", "=", ":", ">", "\n"))
+_AFTER_VALUES = frozenset(("", _END, '"', "'", "&", ";", ",", "<", "\r", "\n"))
+_BEFORE_TINY = _BEFORE_VALUES | {" "}
 _SEPARATORS = re.compile(r"[;,&]")
 
 
@@ -51,8 +64,8 @@ class HiddenValues:
     """What of a request must not be shown."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        spellings = {spelling for value in values if value.strip() for spelling in _spellings(value)}
-        self._spellings = tuple(sorted(spellings, key=lambda one: (-len(one.text), one)))
+        few = set(islice((value for value in values if value.strip()), MOST_VALUES + 1))
+        self._search = None if len(few) > MOST_VALUES else _Search(few)
 
     @classmethod
     def of_request(cls, headers: Mapping[str, str], target: Mapping[str, object], *more: str | None) -> HiddenValues:
@@ -72,6 +85,8 @@ class HiddenValues:
         hidden = {value for value in more if value} | set(sent)
         for value in sent:
             hidden.update(part for part in _parts(value) if len(part) >= TINY_CHARACTERS)
+            if len(hidden) > MOST_VALUES:
+                break
         for parameter in str(target.get("url", "")).partition("?")[2].split("&"):
             name, sign, value = parameter.partition("=")
             text = value if sign else name
@@ -79,19 +94,22 @@ class HiddenValues:
         return cls(hidden)
 
     def hide(self, text: str) -> str:
-        """The text with `***` for each of the values, whatever its spelling. JSON stays JSON."""
-        if not self._spellings or not text:
+        """The text with `***` for each of the values, whatever its spelling. JSON stays JSON.
+
+        HIDDEN_AS_A_WHOLE instead of the text where finding the values would take too long.
+        """
+        if not text or (self._search is not None and self._search.is_empty):
             return text
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            return _hide(text, self._spellings)
-        try:
-            texts = list(_texts(value))
-        except RecursionError:
-            return _hide(text, self._spellings)
-        found = _found("\0".join(texts), self._spellings)
-        return json.dumps(_hidden(value, found), ensure_ascii=False) if found else text
+            if self._search is None:
+                raise _TooMuchWorkError
+            return _hide(text, self._search)
+        except _TooMuchWorkError:
+            return json.dumps(HIDDEN_AS_A_WHOLE) if _is_json(text) else HIDDEN_AS_A_WHOLE
+
+
+class _TooMuchWorkError(Exception):
+    pass
 
 
 class _Where(enum.IntEnum):
@@ -146,41 +164,137 @@ def _spellings(value: str) -> Iterator[_Spelling]:
                 yield _Spelling(core, _Where.IN_BASE64)
 
 
-def _found(text: str, spellings: Iterable[_Spelling]) -> tuple[_Spelling, ...]:
-    """Those that are somewhere in the text."""
-    readings = [reading.text for reading in _readings(text)]
-    return tuple(one for one in spellings if any(one.text in reading for reading in readings))
+class _Bucket:
+    """Spellings that begin alike."""
+
+    def __init__(self, spellings: Iterable[_Spelling]) -> None:
+        self.spellings = sorted(spellings, key=lambda one: (-len(one.text), one))
+        self.texts = tuple({one.text: None for one in self.spellings})
+        self.work = 1 + sum(1 + len(text) // 32 for text in self.texts)
 
 
-def _hide(text: str, spellings: tuple[_Spelling, ...]) -> str:
-    spans: list[tuple[int, int]] = []
-    for reading in _readings(text):
-        for spelling in spellings:
-            spans += ((reading.places[start], reading.places[end]) for start, end in _spans(reading.text, spelling))
-    if not spans:
-        return text
-    shown, at = [], 0
+class _Search:
+    """Finds all spellings in one pass over a text, by their first characters."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        buckets: dict[str, set[_Spelling]] = {}
+        for spelling in (spelling for value in values for spelling in _spellings(value)):
+            buckets.setdefault(spelling.text[:TINY_CHARACTERS], set()).add(spelling)
+        self._tiny = frozenset(head for head in buckets if len(head) < TINY_CHARACTERS)
+        self._tiny_heads = frozenset(head[0] for head in self._tiny)
+        self._buckets = {head: _Bucket(spellings) for head, spellings in buckets.items() if head not in self._tiny}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._buckets and not self._tiny
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where something is to be hidden, in order, without overlaps; raises _TooMuchWorkError."""
+        spans: list[tuple[int, int]] = []
+        left = MOST_COMPARISONS
+        for reading in _readings(text):
+            found, left = self._found(reading.text, left)
+            spans += ((reading.places[start], reading.places[end]) for start, end in found)
+        return _merged(spans)
+
+    def _found(self, text: str, left: int) -> tuple[list[tuple[int, int]], int]:
+        """The spans of one reading, and how much work is left after it."""
+        spans = list(self._found_tiny(text)) if self._tiny else []
+        encoded = 0  # the end of the last characters of base64 that are hidden
+        for start, bucket in self._candidates(text):
+            left -= bucket.work
+            if left < 0:
+                raise _TooMuchWorkError
+            if not text.startswith(bucket.texts, start):
+                continue
+            left -= 4 * bucket.work
+            for spelling in bucket.spellings:
+                if not text.startswith(spelling.text, start):
+                    continue
+                end = start + len(spelling.text)
+                if spelling.where is _Where.IN_BASE64:
+                    if start >= encoded:
+                        spans.append(_widened(text, start, end))
+                        encoded = spans[-1][1]
+                elif _counts(text, start, end, spelling.where):
+                    spans.append((start, end))
+        return spans, left
+
+    def _candidates(self, text: str) -> Iterator[tuple[int, _Bucket]]:
+        heads, size = self._buckets, TINY_CHARACTERS
+        for start in [at for at in range(len(text) - size + 1) if text[at : at + size] in heads]:
+            yield start, heads[text[start : start + size]]
+
+    def _found_tiny(self, text: str) -> Iterator[tuple[int, int]]:
+        heads = self._tiny_heads
+        pairs = zip(_END + text, text, strict=False)
+        for start in [at for at, (before, first) in enumerate(pairs) if first in heads and before in _BEFORE_TINY]:
+            for end in range(start + 1, min(start + TINY_CHARACTERS, len(text) + 1)):
+                if text[start:end] in self._tiny and _counts(text, start, end, _Where.AS_VALUE):
+                    yield start, end
+
+
+def _hide(text: str, search: _Search) -> str:
+    """Raises _TooMuchWorkError."""
+    try:
+        value = json.loads(text)
+        texts = list(_texts(value))
+        joined = _END.join(texts)
+        spans = search.spans(joined)
+        if not spans:
+            return text
+        return json.dumps(_rebuilt(value, iter(_shown(joined, texts, spans))), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        [shown] = _shown(text, [text], search.spans(text))
+        return shown
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _shown(joined: str, texts: Sequence[str], spans: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """Each of the texts with the mask for what the spans have of it."""
+    starts = [start for start, _ in spans]
+    for begin, text in zip(accumulate((len(text) + 1 for text in texts), initial=0), texts, strict=False):
+        at, end, shown = begin, begin + len(text), []
+        for first, last in _spans_in(spans, starts, begin, end):
+            shown += [joined[at : max(first, at)], MASK]
+            at = min(last, end)
+        yield "".join([*shown, joined[at:end]]) if shown else text
+
+
+def _spans_in(
+    spans: Sequence[tuple[int, int]], starts: Sequence[int], begin: int, end: int
+) -> Iterator[tuple[int, int]]:
+    at = max(bisect_right(starts, begin) - 1, 0)
+    while at < len(spans) and spans[at][0] < end:
+        if spans[at][1] > begin:
+            yield spans[at]
+        at += 1
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
-        if start >= at:
-            shown += [text[at:start], MASK]
-        at = max(at, end)
-    return "".join([*shown, text[at:]])
-
-
-def _spans(text: str, spelling: _Spelling) -> Iterator[tuple[int, int]]:
-    start = text.find(spelling.text)
-    while start >= 0:
-        end = start + len(spelling.text)
-        if spelling.where is _Where.IN_BASE64:
-            while start and _BASE64.match(text[start - 1]):
-                start -= 1
-            while end < len(text) and _BASE64.match(text[end]):
-                end += 1
-        if _counts(text, start, end, spelling.where):
-            yield start, end
-            start = text.find(spelling.text, end)
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            start = text.find(spelling.text, start + 1)
+            merged.append((start, end))
+    return merged
+
+
+def _widened(text: str, start: int, end: int) -> tuple[int, int]:
+    """With the characters of base64 around it."""
+    while start and text[start - 1] in _BASE64:
+        start -= 1
+    while end < len(text) and text[end] in _BASE64:
+        end += 1
+    return start, end
 
 
 def _counts(text: str, start: int, end: int, where: _Where) -> bool:
@@ -196,11 +310,16 @@ def _readings(text: str) -> Iterator[_Reading]:
     """The text as it is, and as it is with its escapes read: of each kind alone, and of all kinds several times."""
     plain = _Reading(text, tuple(range(len(text) + 1)))
     yield plain
-    for escapes in _ESCAPES:
+    once = _read(plain, _ESCAPES[0])
+    if once is None:
+        return
+    yield once
+    kinds = [escapes for escapes in _ESCAPES[1:] if escapes.search(text)]
+    for escapes in kinds if len(kinds) > 1 else ():
         reading = _read(plain, escapes)
         if reading is not None:
             yield reading
-    again = _read(plain, _ESCAPES[0])
+    again: _Reading | None = once
     for _ in range(DECODINGS - 1):
         again = None if again is None else _read(again, _ESCAPES[0])
         if again is not None:
@@ -224,6 +343,7 @@ def _read(reading: _Reading, escapes: re.Pattern[str]) -> _Reading | None:
     return _Reading("".join(read), (*at, places[-1]))
 
 
+@lru_cache(1_024)
 def _character(escape: str) -> str:
     """The one character that an escape stands for."""
     if escape.startswith("%"):
@@ -251,14 +371,15 @@ def _texts(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _hidden(value: Any, found: tuple[_Spelling, ...]) -> Any:
+def _rebuilt(value: Any, shown: Iterator[str]) -> Any:
+    """The value with the texts that are shown, which come in the order of `_texts`."""
     if isinstance(value, str):
-        return _hide(value, found)
+        return next(shown)
     if isinstance(value, dict):
-        return {_hide(name, found): _hidden(inner, found) for name, inner in value.items()}
+        return {next(shown): _rebuilt(inner, shown) for inner in value.values()}
     if isinstance(value, list):
-        return [_hidden(inner, found) for inner in value]
+        return [_rebuilt(inner, shown) for inner in value]
     if isinstance(value, int | float) and not isinstance(value, bool):
         text = str(value)
-        return MASK if len(text) >= TINY_CHARACTERS and _hide(text, found) != text else value
+        return MASK if next(shown) != text and len(text) >= TINY_CHARACTERS else value
     return value

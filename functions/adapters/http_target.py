@@ -67,19 +67,27 @@ class HttpTarget:
         """Send the request once; what came of it. 2xx is success."""
         seconds = invocation.timeout_seconds
         try:
-            return within(seconds, lambda deadline: self._send(invocation, target, deadline), grace=GRACE_SECONDS)
+            answer, sent = within(
+                seconds, lambda deadline: self._send(invocation, target, deadline), grace=GRACE_SECONDS
+            )
         except DeadlineError:
             return timed_out(seconds)
         except InvalidFieldError as error:
             return refused(str(error))
         except SecretError as error:
-            return failed("NETWORK_ERROR" if error.retryable else "TARGET_ERROR", str(error), retryable=error.retryable)
+            code = "NETWORK_ERROR" if error.retryable else "TARGET_ERROR"
+            return failed(code, str(error), retryable=error.retryable, was_sent=False)
         except UnresolvedError as error:
             return failed("NETWORK_ERROR", str(error))
         except OSError as error:
             return failed("NETWORK_ERROR", f"{masked_url(str(target.get('url')))}: {describe_error(error)}")
+        # After the attempt's time: what has answered is not timed out by how long its answer takes to be masked.
+        return self._judge(answer, HiddenValues.of_request(sent, target, invocation.callback_token))
 
-    def _send(self, invocation: Invocation, target: Mapping[str, object], deadline: Deadline) -> TargetAnswer:
+    def _send(
+        self, invocation: Invocation, target: Mapping[str, object], deadline: Deadline
+    ) -> tuple[AnswerReader, dict[str, str]]:
+        """The answer, and the target's headers as they were sent."""
         destination = self._guard.destination(str(target["url"]))
         method = str(target.get("method") or "POST")
         # RFC 9110 gives the content of a GET no meaning, and proxies drop or refuse it.
@@ -92,7 +100,7 @@ class HttpTarget:
         answer = AnswerReader()
         with closing(connect(destination, deadline, tls)) as connection:
             exchange(connection, request, answer, deadline)
-        return self._judge(answer, HiddenValues.of_request(own, target, invocation.callback_token))
+        return answer, own
 
     def _own_headers(self, invocation: Invocation, method: str, body: bytes) -> dict[str, str]:
         scheduled_for = datetime.fromtimestamp(invocation.scheduled_for, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -24,15 +24,24 @@ if TYPE_CHECKING:
     from functions.ports import Clock
 
 REMEMBERED_OWNERS = 1_000
+STALE_SECONDS = 15 * 60
+"""How long after they were read keys still sign where they cannot be read again."""
+RETRY_SECONDS = 10
+"""How long such keys sign before it is tried again to read them: a call must not wait for each try."""
 
 
 class _Known(NamedTuple):
     keys: WebhookKeys
     read_at: float
+    retry_at: float = 0.0
+    """Where they could not be read again: not before then."""
 
 
 class WebhookSignature:
-    """Signs with the owner's keys, which are made at their first use and remembered for a minute."""
+    """Signs with the owner's keys, which are made at their first use and remembered for a minute.
+
+    While they cannot be read again, those that were read up to 15 minutes ago go on signing.
+    """
 
     def __init__(
         self, store: WebhookKeyStore, *, clock: Clock, new_secret: Callable[[], str] = new_webhook_secret
@@ -67,7 +76,17 @@ class WebhookSignature:
         known = self._known.get(owner)
         if known is not None and 0 <= now - known.read_at < REMEMBERED_SECONDS:
             return known.keys
-        keys = self._read(owner, now)
+        if known is not None and not 0 <= now - known.read_at < STALE_SECONDS:
+            known = None
+        if known is not None and now < known.retry_at:
+            return known.keys
+        try:
+            keys = self._read(owner, now)
+        except SecretError:
+            if known is None:
+                raise
+            self._known[owner] = known._replace(retry_at=now + RETRY_SECONDS)
+            return known.keys
         if len(self._known) >= REMEMBERED_OWNERS:
             self._known.clear()
         self._known[owner] = _Known(keys, now)

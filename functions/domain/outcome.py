@@ -43,7 +43,8 @@ class TargetAnswer:
     retryable: bool = True
     """False for what is not retryable by nature: 4xx except 408, 425, 429; payload errors; a handler's NonRetryable."""
     was_sent: bool = True
-    """False where the rules of the stage kept the call from being made: that says nothing of the target."""
+    """False where the call was not made, by the rules of the stage or for want of a secret: that says nothing of the
+    target."""
 
 
 def health_of(answer: TargetAnswer) -> Health:

@@ -36,6 +36,22 @@ KEY_MUTANTS: list[Mutant] = [
         by=SIGNATURES,
     ),
     m(
+        "no key while none can be read",
+        "a sender that cannot read a key again does not sign by the one that it knows",
+        (
+            "adapters/webhook_signature.py",
+            "            if known is None:\n                raise\n",
+            "            raise\n",
+        ),
+        by=SIGNATURES,
+    ),
+    m(
+        "an old key for ever",
+        "a sender that cannot read a key again signs by the one that it knows, however old",
+        ("adapters/webhook_signature.py", "not 0 <= now - known.read_at < STALE_SECONDS", "now < known.read_at"),
+        by=SIGNATURES,
+    ),
+    m(
         "loser signs by its own",
         "a sender that comes second signs by the key that it would have made",
         (

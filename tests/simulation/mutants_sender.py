@@ -8,6 +8,7 @@ TARGET = "tests/unit/test_http_target.py"
 ANSWER = "tests/unit/test_http_answer.py"
 BODY = "tests/unit/test_http_body.py"
 CONNECTION = "tests/unit/test_http_connection.py"
+HIDDEN = "tests/unit/test_hidden_values.py"
 RESULT = "tests/unit/test_target_result.py"
 READER = "adapters/http_answer.py"
 LINE = "adapters/http_connection.py"
@@ -32,6 +33,28 @@ SENDER_MUTANTS: list[Mutant] = [
             '            headers["Gnomon-Execution-Id"] = invocation.run_id\n',
         ),
         by=TARGET,
+    ),
+    m(
+        "a secret's fault is the target's",
+        "a secret or key that cannot be read counts for the circuit of the target",
+        ("adapters/http_target.py", "retryable=error.retryable, was_sent=False)", "retryable=error.retryable)"),
+        by=TARGET,
+    ),
+    m(
+        "too many values are shown",
+        "values beyond those that are looked for are shown",
+        (
+            "adapters/hidden_values.py",
+            "None if len(few) > MOST_VALUES else _Search(few)",
+            "_Search(sorted(few)[:MOST_VALUES])",
+        ),
+        by=HIDDEN,
+    ),
+    m(
+        "hidden without end",
+        "an answer may take any number of comparisons",
+        ("adapters/hidden_values.py", "        if left < 0:", "        if not bucket.work:"),
+        by=HIDDEN,
     ),
     m(
         "interim is final",

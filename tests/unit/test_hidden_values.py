@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import html
 import json
+import random
+import string
 import time
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.adapters.hidden_values import HiddenValues
+from functions.adapters.hidden_values import HIDDEN_AS_A_WHOLE, MOST_VALUES, HiddenValues
 from functions.domain.masking import MASK
 
 PRINTABLE = st.characters(min_codepoint=0x21, max_codepoint=0x7E)
@@ -166,3 +168,70 @@ def test_hiding_takes_time_linear_in_the_answer(fill: str) -> None:
         took.append(time.process_time() - started)
     assert took[1] < 2
     assert took[1] <= 4 * took[0] + 0.2
+
+
+def _token(source: random.Random, characters: int) -> str:
+    return "".join(source.choices(string.ascii_letters + string.digits, k=characters))
+
+
+SOURCE = random.Random(1)
+HEADERS = {
+    "credentials": [f"Bearer {_token(SOURCE, 4_000)}" for _ in range(30)],
+    "cookies": ["; ".join(f"k{n}={_token(SOURCE, 20)}" for n in range(15)) for _ in range(30)],
+    "more cookies than are looked for": [
+        "; ".join(f"k{n}={_token(SOURCE, 20)}" for n in range(160)) for _ in range(30)
+    ],
+    "parts that begin alike": [";".join("AAAA" + _token(SOURCE, 4) for _ in range(30)) for _ in range(30)],
+    "long parts that begin alike": [f"{'A' * 4_000}{_token(SOURCE, 90)}" for _ in range(30)],
+    "parts of one character": [";".join("A" * n for n in range(1, 90)) for _ in range(30)],
+    "the shortest": [str(n) for n in range(30)],
+}
+ANSWERS = {
+    "tokens": json.dumps([{"a": _token(SOURCE, 30), "b": "x&amp;y%20"} for _ in range(1_080)]),
+    "one of each escape": json.dumps("%41&#65;\\u0041%25252541" + _token(SOURCE, 65_400)),
+    "escapes": "AAAA%41&#65;\\u0041" * 3_600,
+    "escaped four times": "%25252541" * 7_281,
+    "strings": json.dumps(["x"] * 13_000),
+    "numbers": json.dumps([1] * 21_000),
+    "one character": "A" * 65_536,
+}
+
+
+@pytest.mark.parametrize("headers", HEADERS)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_hiding_is_quick_for_all_that_a_job_may_send_and_be_answered(headers: str, answer: str) -> None:
+    assert len(ANSWERS[answer]) <= 65_536
+    sent = {f"X-{n}": value[:4_096] for n, value in enumerate(HEADERS[headers])}
+    started = time.process_time()
+    HiddenValues.of_request(sent, {"url": "https://example.com/?a=1", "headers": sent}).hide(ANSWERS[answer])
+    assert time.process_time() - started < 0.5
+
+
+@pytest.mark.parametrize("text", ["got {} there", '{{"got": ["{}"]}}'])
+def test_where_there_are_too_many_values_all_is_hidden(text: str) -> None:
+    values = [f"{n:08}" for n in range(MOST_VALUES + 1)]
+    for echo in (values[0], values[-1], "nothing"):
+        shown = HiddenValues(values).hide(text.format(echo))
+        assert (json.loads(shown) if text.startswith("{") else shown) == HIDDEN_AS_A_WHOLE
+        assert echo not in shown.replace(HIDDEN_AS_A_WHOLE, "")
+    for echo in (values[0], values[-2]):
+        assert text.format(MASK).replace("{{", "{").replace("}}", "}") == HiddenValues(values[:-1]).hide(
+            text.format(echo)
+        )
+
+
+def test_of_a_request_with_too_many_values_no_answer_is_shown() -> None:
+    sent = {f"X-{n}": "; ".join(f"k{n}-{m}=v{n}-{m}" for m in range(160)) for n in range(30)}
+    assert HiddenValues.of_request(sent, {"headers": sent}).hide("v29-159") == HIDDEN_AS_A_WHOLE
+
+
+def test_an_answer_that_takes_too_many_comparisons_is_hidden_as_a_whole() -> None:
+    values = HiddenValues([f"AAAA{n:04}" for n in range(900)])
+    assert values.hide("AAAA" * 10_000 + "AAAA0007") == HIDDEN_AS_A_WHOLE
+    assert values.hide("AAAA" * 10 + "AAAA0007") == "AAAA" * 10 + MASK
+
+
+def test_values_that_overlap_or_touch_are_hidden_to_their_ends() -> None:
+    values = HiddenValues(["abcdefgh12", "efgh12345678", "zzzzzzzz"])
+    assert values.hide("<abcdefgh12345678>") == "<***>"
+    assert values.hide('["abcdefgh12345678", "zzzzzzzz", "", "zzzzzzzzabcdefgh12"]') == '["***", "***", "", "******"]'

@@ -16,12 +16,17 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from functions.adapters.address_guard import AddressGuard, Destination
+from functions.adapters.hidden_values import HiddenValues
 from functions.adapters.http_connection import KEEPALIVE_SECONDS
 from functions.adapters.secret_values import SecretError
+from functions.domain.circuit import Health
+from functions.domain.errors import UnavailableError
 from functions.domain.execution import ExecutionStatus
-from functions.domain.outcome import TargetAnswer
+from functions.domain.outcome import TargetAnswer, health_of
 from functions.domain.target_url import parse_url
+from functions.domain.webhook_key import StoredKeys
 from tests.factories import make_rules
+from tests.fakes import InMemoryWebhookKeys
 from tests.receiver import Exchange, receiving
 from tests.support.odd_server import drip, odd_server, read_request, read_to_the_end, self_signed, server_tls, wait
 from tests.support.sending import JOB, KEY, OWNER, PAYLOAD, Addresses, Secrets, call, code, invocation, message, sender
@@ -420,8 +425,33 @@ def test_a_secret_that_cannot_be_used_sends_nothing(value: Any, expected: str, r
     with receiving(lambda exchange: exchange.answer(200)) as receiver:
         answer = call(receiver.url, secrets=Secrets(hook=value), headers={"Authorization": {"secretArn": "hook"}})
     assert (code(answer), answer.retryable) == (expected, retryable)
+    assert health_of(answer) is Health.UNKNOWN, "nothing is known of a target that was not called"
     assert "Evil" not in message(answer)
     assert receiver.requests == []
+
+
+def test_a_key_that_cannot_be_read_sends_nothing_and_says_nothing_of_the_target() -> None:
+    class Unread(InMemoryWebhookKeys):
+        def get(self, owner: str) -> StoredKeys | None:
+            raise UnavailableError("not in its form")
+
+    with receiving(lambda exchange: exchange.answer(200)) as receiver:
+        answer = sender(keys=Unread()).call(invocation(), {"url": receiver.url})
+    assert (code(answer), answer.retryable, health_of(answer)) == ("NETWORK_ERROR", True, Health.UNKNOWN)
+    assert receiver.requests == []
+
+
+def test_time_that_masking_takes_is_not_that_of_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide = HiddenValues.hide
+
+    def slow(self: HiddenValues, text: str) -> str:
+        time.sleep(1.6)
+        return hide(self, text)
+
+    monkeypatch.setattr(HiddenValues, "hide", slow)
+    with receiving(lambda exchange: exchange.answer(200, b'{"done": true}')) as receiver:
+        answer = call(receiver.url, timeout_seconds=1)
+    assert (answer.status, answer.result) == (ExecutionStatus.COMPLETED, '{"done":true}')
 
 
 class TestTls:

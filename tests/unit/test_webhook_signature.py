@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from functions.adapters.secret_values import SecretError
-from functions.adapters.webhook_signature import REMEMBERED_OWNERS, WebhookSignature
+from functions.adapters.webhook_signature import REMEMBERED_OWNERS, RETRY_SECONDS, STALE_SECONDS, WebhookSignature
 from functions.domain.errors import UnavailableError
 from functions.domain.webhook_key import REMEMBERED_SECONDS, PreviousKey, StoredKeys, WebhookKeys, signing_bytes
 from tests.fakes import FakeClock, InMemoryWebhookKeys
@@ -183,3 +183,58 @@ def test_a_key_that_cannot_be_had_is_no_fault_of_the_job(step: str, error: Excep
         signature(Fails()).headers(A, "msg-1", b"{}")
     assert caught.value.retryable
     assert NEW not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error", [DENIED, EndpointConnectionError(endpoint_url="https://x"), UnavailableError("not in its form")]
+)
+class TestWhileKeysCannotBeRead:
+    class Store(InMemoryWebhookKeys):
+        error: Exception | None = None
+
+        def get(self, owner: str) -> StoredKeys | None:
+            stored = super().get(owner)
+            if self.error is not None:
+                raise self.error
+            return stored
+
+    def store(self) -> Store:
+        store = self.Store()
+        store.create(A, keys(NEW, PreviousKey(OLD, NOW + 300)))
+        store.calls.clear()
+        return store
+
+    def test_those_read_before_sign_for_a_quarter_of_an_hour(self, error: Exception) -> None:
+        store, clock = self.store(), FakeClock(NOW)
+        signs = WebhookSignature(store, clock=clock)
+        signs.headers(A, "msg-1", b"{}")
+        store.error = error
+        for at, signatures in ((REMEMBERED_SECONDS, 2), (299, 2), (300, 1), (STALE_SECONDS - 1, 1)):
+            clock.advance(NOW + at - clock.now())
+            assert len(signs.headers(A, "msg-1", b"{}")["webhook-signature"].split(" ")) == signatures
+        clock.advance(1)
+        with pytest.raises(SecretError, match="webhook key of team-a"):
+            signs.headers(A, "msg-1", b"{}")
+
+    def test_it_is_tried_again_now_and_then_and_a_new_key_is_taken_at_once(self, error: Exception) -> None:
+        store, clock = self.store(), FakeClock(NOW)
+        signs = WebhookSignature(store, clock=clock)
+        signs.headers(A, "msg-1", b"{}")
+        store.error = error
+        clock.advance(REMEMBERED_SECONDS)
+        for _ in range(2 * RETRY_SECONDS):
+            signs.headers(A, "msg-1", b"{}")
+            clock.advance(1)
+        assert len(store.calls) == 3
+        store.error = None
+        store.replace(A, store.rows[A], keys(OTHER))
+        now = signs.headers(A, "msg-1", b"{}")["webhook-signature"]
+        assert now == signature(store, clock.now()).headers(A, "msg-1", b"{}")["webhook-signature"]
+
+    def test_those_of_another_owner_sign_nothing(self, error: Exception) -> None:
+        store = self.store()
+        signs = WebhookSignature(store, clock=FakeClock(NOW))
+        signs.headers(A, "msg-1", b"{}")
+        store.error = error
+        with pytest.raises(SecretError, match="webhook key of team-b"):
+            signs.headers(B, "msg-1", b"{}")
