@@ -14,11 +14,11 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote_plus
 
+from functions.adapters.escapes import readings
 from functions.domain.masking import MASK, is_shown
 
 WORD_CHARACTERS = 8
@@ -26,8 +26,6 @@ WORD_CHARACTERS = 8
 TINY_CHARACTERS = 4
 """A shorter value is hidden only where it is given as a value, such as a whole JSON string: `a` and `1` are everywhere.
 Shorter numbers and parts of values stay."""
-DECODINGS = 3
-"""How often what is escaped may be escaped again."""
 MOST_VALUES = 1_000
 """Most values that are looked for. Where there are more, every answer is hidden as a whole."""
 MOST_COMPARISONS = 500_000
@@ -35,15 +33,6 @@ MOST_COMPARISONS = 500_000
 takes more is hidden as a whole."""
 HIDDEN_AS_A_WHOLE = f"{MASK} (hidden as a whole: it takes too long to find what it repeats of the request)"
 
-_JSON_ESCAPE = r'\\(?:u[0-9A-Fa-f]{4}|["\\/bfnrt])'
-_PERCENT_ESCAPE = r"%[0-9A-Fa-f]{2}"
-_HTML_ESCAPE = r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|amp|lt|gt|quot|apos);"
-_ESCAPES = tuple(
-    re.compile(escape)
-    for escape in (f"{_JSON_ESCAPE}|{_PERCENT_ESCAPE}|{_HTML_ESCAPE}", _JSON_ESCAPE, _PERCENT_ESCAPE, _HTML_ESCAPE)
-)
-_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
 _END = "\0"
 """Between the strings of a JSON answer, which are searched as one text."""
@@ -51,13 +40,6 @@ _BEFORE_VALUES = frozenset(("", _END, '"', "'", "=", ":", ">", "\n"))
 _AFTER_VALUES = frozenset(("", _END, '"', "'", "&", ";", ",", "<", "\r", "\n"))
 _BEFORE_TINY = _BEFORE_VALUES | {" "}
 _SEPARATORS = re.compile(r"[;,&]")
-
-
-class _Reading(NamedTuple):
-    """A text, and where each of its characters (and its end) begins in the text that it was read from."""
-
-    text: str
-    places: tuple[int, ...]
 
 
 class HiddenValues:
@@ -192,7 +174,7 @@ class _Search:
         """Where something is to be hidden, in order, without overlaps; raises _TooMuchWorkError."""
         spans: list[tuple[int, int]] = []
         left = MOST_COMPARISONS
-        for reading in _readings(text):
+        for reading in readings(text):
             found, left = self._found(reading.text, left)
             spans += ((reading.places[start], reading.places[end]) for start, end in found)
         return _merged(spans)
@@ -304,57 +286,6 @@ def _counts(text: str, start: int, end: int, where: _Where) -> bool:
             before = text[max(start - 2, 0) : start - 1]
         return before in _BEFORE_VALUES and after in _AFTER_VALUES
     return where is not _Where.AS_WORD or not (before.isalnum() or after.isalnum())
-
-
-def _readings(text: str) -> Iterator[_Reading]:
-    """The text as it is, and as it is with its escapes read: of each kind alone, and of all kinds several times."""
-    plain = _Reading(text, tuple(range(len(text) + 1)))
-    yield plain
-    once = _read(plain, _ESCAPES[0])
-    if once is None:
-        return
-    yield once
-    kinds = [escapes for escapes in _ESCAPES[1:] if escapes.search(text)]
-    for escapes in kinds if len(kinds) > 1 else ():
-        reading = _read(plain, escapes)
-        if reading is not None:
-            yield reading
-    again: _Reading | None = once
-    for _ in range(DECODINGS - 1):
-        again = None if again is None else _read(again, _ESCAPES[0])
-        if again is not None:
-            yield again
-
-
-def _read(reading: _Reading, escapes: re.Pattern[str]) -> _Reading | None:
-    """None where nothing is escaped."""
-    text, places = reading
-    matches = [(match.start(), match.end()) for match in escapes.finditer(text)]
-    if not matches:
-        return None
-    read: list[str] = []
-    at: list[int] = []
-    for (_, last), (start, end) in pairwise([(0, 0), *matches, (len(text), len(text))]):
-        read.append(text[last:start])
-        at += places[last:start]
-        if start < end:
-            read.append(_character(text[start:end]))
-            at.append(places[start])
-    return _Reading("".join(read), (*at, places[-1]))
-
-
-@lru_cache(1_024)
-def _character(escape: str) -> str:
-    """The one character that an escape stands for."""
-    if escape.startswith("%"):
-        return chr(int(escape[1:], 16))
-    name = escape.strip("\\&;")
-    if escape.startswith("\\"):
-        return chr(int(name[1:], 16)) if len(escape) == len("\\u0000") else _CONTROLS.get(name, escape[1])
-    if name.startswith("#"):
-        number = int(name[2:], 16) if name[1] in "xX" else int(name[1:])
-        return chr(number) if number <= 0x10FFFF else "\ufffd"
-    return _ENTITIES[name]
 
 
 def _texts(value: Any) -> Iterator[str]:
