@@ -29,7 +29,6 @@ NO_SHAPE = {
     "Health",
     "Problem",
     "ProblemDetail",
-    "Revocation",
 } | {
     "BulkResult",
     "BulkResults",
