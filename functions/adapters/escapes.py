@@ -30,7 +30,7 @@ class Reading(NamedTuple):
 
 
 def readings(text: str) -> Iterator[Reading]:
-    """The text as it is, and as it is with its escapes read: of each kind alone, and of all kinds several times."""
+    """The text as it is, and with its escapes read: those of each kind alone, and of all kinds, each several times."""
     plain = Reading(text, tuple(range(len(text) + 1)))
     yield plain
     once = _read(plain, _ESCAPES[0])
@@ -39,14 +39,18 @@ def readings(text: str) -> Iterator[Reading]:
     yield once
     kinds = [escapes for escapes in _ESCAPES[1:] if escapes.search(text)]
     for escapes in kinds if len(kinds) > 1 else ():
-        reading = _read(plain, escapes)
-        if reading is not None:
-            yield reading
-    again: Reading | None = once
-    for _ in range(DECODINGS - 1):
-        again = None if again is None else _read(again, _ESCAPES[0])
-        if again is not None:
-            yield again
+        yield from _read_again(plain, escapes, DECODINGS)
+    yield from _read_again(once, _ESCAPES[0], DECODINGS - 1)
+
+
+def _read_again(reading: Reading, escapes: re.Pattern[str], times: int) -> Iterator[Reading]:
+    """What comes of reading the same escapes so many times, as long as there are any."""
+    for _ in range(times):
+        again = _read(reading, escapes)
+        if again is None:
+            return
+        yield again
+        reading = again
 
 
 def _read(reading: Reading, escapes: re.Pattern[str]) -> Reading | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from functions.adapters.hidden_values import HIDDEN_AS_A_WHOLE, MOST_VALUES, HiddenValues
@@ -56,6 +56,7 @@ def hidden(value: str) -> HiddenValues:
 @pytest.mark.slow
 @pytest.mark.parametrize("spelling", sorted(SPELLINGS))
 @given(value=LONG | SHORT, before=NOISE, after=NOISE)
+@example(value='0000%00"', before="", after="")  # what it has of one escape is not to be read beside another
 @settings(max_examples=60)
 def test_a_value_is_hidden_in_text_and_json_whatever_its_spelling(
     spelling: str, value: str, before: str, after: str
@@ -202,9 +203,13 @@ ANSWERS = {
 def test_hiding_is_quick_for_all_that_a_job_may_send_and_be_answered(headers: str, answer: str) -> None:
     assert len(ANSWERS[answer]) <= 65_536
     sent = {f"X-{n}": value[:4_096] for n, value in enumerate(HEADERS[headers])}
-    started = time.process_time()
-    HiddenValues.of_request(sent, {"url": "https://example.com/?a=1", "headers": sent}).hide(ANSWERS[answer])
-    assert time.process_time() - started < 0.5
+
+    def seconds() -> float:
+        started = time.thread_time()
+        HiddenValues.of_request(sent, {"url": "https://example.com/?a=1", "headers": sent}).hide(ANSWERS[answer])
+        return time.thread_time() - started
+
+    assert min(seconds() for _ in range(3)) < 0.5  # a busy machine is slower at times
 
 
 @pytest.mark.parametrize("text", ["got {} there", '{{"got": ["{}"]}}'])

@@ -16,6 +16,7 @@ from functions.domain.target import check_target
 from functions.domain.target_access import check_access, own_prefix
 from tests.api_client import Api, make_body, user
 from tests.factories import make_rules
+from tests.stored import redefine
 from tests.support.sending import invocation
 from tests.workflows import NEVER, Played, job, workflow
 
@@ -396,17 +397,18 @@ def test_a_retry_of_what_the_owner_may_not_use_is_refused() -> None:
 
 
 def test_a_retry_of_a_workflow_with_such_a_job_retries_none() -> None:
+    """Its target was allowed when it was made, and is not now."""
     played = Played()
     played.api.claims = TEAM_A
     played.failing = {"a", "b"}
     path = played.create(workflow(a=job(**NEVER), b=job(target=OWN, **NEVER)))
     played.run()
-    give_away(played.world, f"/v1/jobs/{played.ids(path)['b']}")
+    redefine(played.world.jobs, played.ids(path)["b"], target={**OWN, "functionName": "gnomon-test-team-b--report"})
     reply = played.api.post(f"{path}/retry", headers={"x-idempotency-key": "k"})
     assert (reply.status, list(reply.fields)) == (400, ["jobs.b.target.functionName"])
     played.run()
     assert sorted(played.called) == ["a", "b"]
-    give_away(played.world, f"/v1/jobs/{played.ids(path)['b']}", "team-a")
+    redefine(played.world.jobs, played.ids(path)["b"], target=OWN)
     assert played.api.post(f"{path}/retry", headers={"x-idempotency-key": "k"}).status == 200, "the key was not spent"
 
 

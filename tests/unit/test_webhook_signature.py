@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import pytest
@@ -19,7 +18,20 @@ from tests.fakes import FakeClock, InMemoryWebhookKeys
 
 OLD, NEW, OTHER = ("whsec_" + base64.b64encode(bytes([byte]) * 32).decode() for byte in (1, 2, 3))
 A, B = "team-a", "team-b"
-NOW = int(time.time())
+NOW = 1_800_000_000
+
+
+class _Now(datetime):
+    """The clock of the library that verifies, which has no argument for it."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return datetime.fromtimestamp(NOW, tz)
+
+
+@pytest.fixture(autouse=True)
+def _receivers_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("standardwebhooks.webhooks.datetime", _Now)
 
 
 def store_of(**keys: WebhookKeys) -> InMemoryWebhookKeys:
