@@ -89,8 +89,6 @@ mutation: setup ## Change the domain and use cases in one small way at a time, c
 nightly: setup ## What takes hours: long simulations, all mutants, crowds of jobs
 	@$(IN) pytest -n 2 -m nightly $(ARGS)
 	@$(IN) python -m tests.simulation --seeds 5000
-	@$(IN) python -m tests.simulation --seeds 5000 --workers
-	@$(IN) python -m tests.simulation --seeds 5000 --graphs
 
 audit: setup ## Known vulnerabilities of all locked packages, and what ships with the functions (CycloneDX)
 	@$(IN) python -m gnomon.local.audit
