@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from functions.adapters.dynamodb_conditions import refusing_item
+from functions.adapters.dynamodb_conditions import refusing_item, unless_refused
 from functions.adapters.dynamodb_history_items import end_item, execution_item, gap_item, read_end, read_history
 from functions.adapters.dynamodb_keys import (
     Item,
@@ -63,7 +63,7 @@ class DynamoDbHistory:
         row = SkippedSlots(
             job_id=job_id, first=gap.first, last=gap.last, count=gap.count, reason=gap.reason, recorded_at=now
         )
-        try:
+        with unless_refused():
             self._client.put_item(
                 TableName=self._table,
                 Item=gap_item(row, retention_days=self._retention_days),
@@ -72,8 +72,6 @@ class DynamoDbHistory:
                 ExpressionAttributeValues={":last": number(gap.last)},
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
-        except ClientError as error:
-            refusing_item(error)
 
     def get(self, job_id: str, slot_id: str, attempt: int) -> Execution | None:
         key = execution_key(job_id, slot_id, attempt)
@@ -81,15 +79,13 @@ class DynamoDbHistory:
         return None if item is None else _execution(item)
 
     def record_end(self, job_id: str, number: int, last: LastRun) -> None:
-        try:
+        with unless_refused():
             self._client.put_item(
                 TableName=self._table,
                 Item=end_item(job_id, number, last, retention_days=self._retention_days),
                 ConditionExpression="attribute_not_exists(jobId)",
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
-        except ClientError as error:
-            refusing_item(error)
 
     def end(self, job_id: str, number: int) -> LastRun | None:
         key = end_key(job_id, number)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from functions.adapters.dynamodb_conditions import refusing_item
+from functions.adapters.dynamodb_conditions import refusing_item, unless_refused
 from functions.adapters.dynamodb_keys import idempotency_key, number, text
 from functions.domain.errors import IdempotencyKeyReusedError, UnavailableError
 from functions.domain.ids import new_write_id
@@ -58,7 +58,7 @@ class DynamoDbIdempotencyKeys:
     def release(self, scope: str, key: str, claim: Claim) -> None:
         if claim.replayed:
             return
-        try:
+        with unless_refused():
             self._client.delete_item(
                 TableName=self._table,
                 Key=idempotency_key(scope, key),
@@ -66,5 +66,3 @@ class DynamoDbIdempotencyKeys:
                 ExpressionAttributeValues={":ids": {"L": [text(one) for one in claim.ids]}},
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
-        except ClientError as error:
-            refusing_item(error)

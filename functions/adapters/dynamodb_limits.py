@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.adapters.dynamodb_conditions import refusing_item
+from functions.adapters.dynamodb_conditions import refusing_item, unless_refused
 from functions.adapters.dynamodb_keys import Item, bucket_key, number, text
 from functions.domain.errors import RateLimitedError, RevokedError, UnavailableError
 from functions.domain.ids import new_write_id
@@ -112,7 +112,7 @@ class DynamoDbRateLimits:
         return float(answer["Attributes"][_REVOKED]["N"])
 
     def restore(self, subject: str, *, now: float) -> None:
-        try:
+        with unless_refused():
             self._client.update_item(
                 TableName=self._table,
                 Key=bucket_key(subject),
@@ -122,8 +122,6 @@ class DynamoDbRateLimits:
                 ExpressionAttributeValues={":ttl": number(int(now) + KEEP_SECONDS)},
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
-        except ClientError as error:
-            refusing_item(error)
 
     def give_back(self, caller: str, *, creations: int) -> None:
         mark = new_write_id()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from functions.adapters.dynamodb_conditions import refusing_item
+from functions.adapters.dynamodb_conditions import refusing_item, unless_refused
 from functions.adapters.dynamodb_keys import number, owner_key, text
 from functions.ports import RecurringCount
 
@@ -36,15 +36,13 @@ class DynamoDbOwners:
     def register(self, owner: str) -> None:
         if owner in self._known:
             return
-        try:
+        with unless_refused():
             self._client.put_item(
                 TableName=self._table,
                 Item=owner_key(owner),
                 ConditionExpression="attribute_not_exists(#kind)",
                 ExpressionAttributeNames={"#kind": "kind"},
             )
-        except ClientError as error:
-            refusing_item(error)
         self._known.add(owner)
 
     def add_recurring(self, owner: str, more: int, *, most: int) -> RecurringCount | None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from functions.adapters.dynamodb_conditions import refusing_item
+from functions.adapters.dynamodb_conditions import refusing_item, unless_refused
 from functions.adapters.dynamodb_keys import number, share_row
 from functions.domain.shares import ShareUse, minute_of, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from functions.adapters.dynamodb_keys import Item
@@ -56,7 +53,7 @@ class DynamoDbShareRows:
         return 0 if use is None else use.at_work(now)
 
     def stay(self, owner: str, priority: Priority, process: str, *, until: float, now: float) -> None:
-        with _unless_refused():
+        with unless_refused():
             self._client.update_item(
                 TableName=self._table,
                 Key=share_row(owner, priority),
@@ -67,7 +64,7 @@ class DynamoDbShareRows:
             )
 
     def leave(self, owner: str, priority: Priority, process: str, *, now: float) -> None:
-        with _unless_refused():
+        with unless_refused():
             self._client.update_item(
                 TableName=self._table,
                 Key=share_row(owner, priority),
@@ -136,15 +133,6 @@ class DynamoDbShareRows:
 
 def _ttl(now: float) -> dict[str, Any]:
     return number(int(now) + KEEP_SECONDS)
-
-
-@contextmanager
-def _unless_refused() -> Iterator[None]:
-    """The row is gone, or says so already."""
-    try:
-        yield
-    except ClientError as error:
-        refusing_item(error)
 
 
 def _read(item: Item | None) -> ShareUse | None:

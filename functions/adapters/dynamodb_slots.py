@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from functions.adapters.dynamodb_conditions import refusing_item
+from functions.adapters.dynamodb_conditions import refusing_item, unless_refused
 from functions.adapters.dynamodb_keys import name_of, number, slot_kind, slot_row, text
 from functions.domain.concurrency import Slot
 
@@ -73,7 +73,7 @@ class DynamoDbSlots:
 
     def free(self, key: str, index: int, *, holder: str, mark: str | None = None) -> None:
         by_mark = "" if mark is None else " AND wid = :mark"
-        try:
+        with unless_refused():
             self._client.delete_item(
                 TableName=self._table,
                 Key=slot_row(key, index),
@@ -81,5 +81,3 @@ class DynamoDbSlots:
                 ExpressionAttributeValues={":holder": text(holder)} | ({} if mark is None else {":mark": text(mark)}),
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
-        except ClientError as error:
-            refusing_item(error)
