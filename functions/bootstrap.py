@@ -142,6 +142,7 @@ def _ports(
 @_uncollected()
 def api() -> Handler:
     from functions.adapters.address_guard import AddressGuard
+    from functions.adapters.aws_errors import is_transient
     from functions.adapters.bundled_handlers import bundled_handlers
     from functions.adapters.dynamodb_graph import DynamoDbDependents, DynamoDbGraphs
     from functions.adapters.dynamodb_idempotency import DynamoDbIdempotencyKeys
@@ -149,7 +150,6 @@ def api() -> Handler:
     from functions.adapters.dynamodb_progress import DynamoDbProgress
     from functions.adapters.dynamodb_workers import DynamoDbWorkers
     from functions.adapters.dynamodb_workflows import DynamoDbWorkflows
-    from functions.adapters.throttling import is_transient
     from functions.api.app import create_app
     from functions.domain.target_access import TargetPolicy
     from functions.settings import ApiSettings
@@ -212,8 +212,8 @@ def _limits(settings: ApiSettings | PollSettings) -> RateLimits:
 @cache
 @_uncollected()
 def poll() -> Handler:
+    from functions.adapters.aws_errors import is_transient
     from functions.adapters.dynamodb_workers import DynamoDbWorkers
-    from functions.adapters.throttling import is_transient
     from functions.api.poll_app import create_poll_app
     from functions.settings import PollSettings
     from functions.usecases.services import Polls
@@ -231,8 +231,8 @@ def poll() -> Handler:
 
 def _attempts(settings: StepsSettings, *, longest_call: int) -> _AttemptPorts:
     """What calls targets; `longest_call` in seconds."""
+    from functions.adapters.aws_errors import is_transient
     from functions.adapters.lambda_target import invoke_config
-    from functions.adapters.throttling import is_transient
     from functions.target_calls import make_targets
 
     ports = _ports(settings, retention_days=settings.retention_days)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from functions.adapters.aws_errors import error_code
+
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
@@ -56,7 +58,7 @@ class SecretValues:
         try:
             answer = self._client.get_secret_value(SecretId=secret)
         except ClientError as error:
-            code = str(error.response.get("Error", {}).get("Code", "unknown"))
+            code = error_code(error)
             raise SecretError(f"secret {secret} could not be read: {code}", retryable=code not in _FINAL) from error
         except BotoCoreError as error:
             raise SecretError(f"secret {secret} could not be read: {type(error).__name__}", retryable=True) from error

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from functions.adapters.aws_errors import error_code
 from functions.domain.errors import NotStartedError, UnavailableError
 from functions.domain.step import write_step
 
@@ -60,12 +61,12 @@ class StateMachine:
                     stateMachineArn=self._arn, name=step.execution_name, input=write_step(step)
                 )
             except ClientError as error:
-                if _code(error) == "ExecutionAlreadyExists":
+                if error_code(error) == "ExecutionAlreadyExists":
                     return
                 refusal = error
                 if not _is_certain(error):
                     unclear = True
-                elif _code(error) not in _BUSY:
+                elif error_code(error) not in _BUSY:
                     break
             except BotoCoreError:
                 unclear = True
@@ -76,7 +77,7 @@ class StateMachine:
             raise UnavailableError("The state machine could not be reached.")
         problem = refusal.response.get("Error", {})
         raise NotStartedError(
-            f"{_code(refusal)}: {problem.get('Message', '')}", busy=_code(refusal) in _BUSY
+            f"{error_code(refusal)}: {problem.get('Message', '')}", busy=error_code(refusal) in _BUSY
         ) from refusal
 
     def stop(self, step: Step) -> None:
@@ -84,7 +85,7 @@ class StateMachine:
         try:
             self._client.stop_execution(executionArn=name, error="CANCELLED", cause="The run was cancelled.")
         except (ClientError, BotoCoreError) as error:
-            if not isinstance(error, ClientError) or _code(error) != "ExecutionDoesNotExist":
+            if not isinstance(error, ClientError) or error_code(error) != "ExecutionDoesNotExist":
                 logger.warning("execution %s was not stopped; what it records is dropped", name, exc_info=True)
 
     @property
@@ -98,7 +99,3 @@ class StateMachine:
 def _is_certain(error: ClientError) -> bool:
     """Whether this answer says that nothing was started."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)) < 500
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", "unknown"))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from functions.adapters.aws_errors import error_code
 from functions.domain.errors import UnavailableError
 from functions.domain.webhook_key import StoredKeys, WebhookKeys
 
@@ -40,7 +41,7 @@ class SecretsManagerWebhookKeys:
         try:
             answer: Any = self._client().get_secret_value(SecretId=self.name_of(owner), VersionStage=_CURRENT)
         except ClientError as error:
-            if _code(error) == "ResourceNotFoundException":
+            if error_code(error) == "ResourceNotFoundException":
                 return None
             raise _told(error, owner) from error
         try:
@@ -58,7 +59,7 @@ class SecretsManagerWebhookKeys:
                 SecretString=json.dumps(keys.to_document()),
             )
         except ClientError as error:
-            if _code(error) != "ResourceExistsException":
+            if error_code(error) != "ResourceExistsException":
                 raise _told(error, owner) from error
             stored = self.get(owner)
             if stored is None:
@@ -75,7 +76,7 @@ class SecretsManagerWebhookKeys:
                 SecretId=name, VersionStage=_CURRENT, MoveToVersionId=version, RemoveFromVersionId=read.version
             )
         except ClientError as error:
-            if _code(error) not in ("InvalidParameterException", "ResourceNotFoundException"):
+            if error_code(error) not in ("InvalidParameterException", "ResourceNotFoundException"):
                 raise
             # Another rotation came first; or this one did, its answer was lost, and the SDK has repeated it.
             return self.get(owner) or read
@@ -91,12 +92,8 @@ class SecretsManagerWebhookKeys:
         return self._prefix + plain
 
 
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", "unknown"))
-
-
 def _told(error: ClientError, owner: str) -> Exception:
     """A secret that somebody has deleted is kept for days, and its name with it."""
-    if _code(error) == "InvalidRequestException":
+    if error_code(error) == "InvalidRequestException":
         return UnavailableError(f"The webhook key of {owner} is marked for deletion: restore its secret.")
     return error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from functions.adapters.aws_errors import error_code
 from functions.adapters.secret_values import SecretError
 from functions.domain.errors import UnavailableError
 from functions.domain.ids import new_webhook_secret
@@ -99,7 +100,7 @@ class WebhookSignature:
                 new = WebhookKeys(secret=self._new_secret(), created_at=int(now))
                 stored = self._store.create(owner, new)
         except ClientError as error:
-            code = error.response.get("Error", {}).get("Code", "unknown")
+            code = error_code(error)
             raise SecretError(f"the webhook key of {owner} could not be read: {code}", retryable=True) from error
         except (BotoCoreError, UnavailableError) as error:
             raise SecretError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.utilities.batch import AsyncBatchProcessor, EventType, async_process_partial_response
 
 from functions import bootstrap, telemetry
-from functions.adapters.throttling import is_transient
+from functions.adapters.aws_errors import is_transient
 from functions.domain.errors import TRANSIENT
 from functions.domain.hint import read_hint
 from functions.usecases.executor import handle_hint

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
+from functions.adapters.aws_errors import is_transient
 from functions.adapters.dynamodb_jobs import DynamoDbJobs
 from functions.adapters.dynamodb_transactions import ROUNDS
-from functions.adapters.throttling import is_transient
 from functions.domain.errors import JobExistsError, UnavailableError
 from tests.factories import make_job, new_id
 from tests.faults import Faults

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from botocore.exceptions import ClientError
 
-from functions.adapters.throttling import is_transient
+from functions.adapters.aws_errors import is_transient
 from tests.api_client import Api
 
 
