@@ -23,7 +23,7 @@ from functions.domain.run import ActiveRun, RunState
 from functions.usecases.consequences import carry_out
 from functions.usecases.executor import follow, record_verdict
 from functions.usecases.idempotency import claimed
-from functions.usecases.jobs import load_job, must_change
+from functions.usecases.jobs import load_changeable, must_change
 from functions.usecases.quotas import add_recurring, is_live_recurring
 from functions.usecases.services import Services
 from functions.usecases.writing import TRIES, Applied, apply, ruled
@@ -185,12 +185,6 @@ def _was_retried(services: Services, job: Job, execution: str) -> bool:
     if run is not None and (run.attempt >= key.attempt or (run.manual and run.current_attempt == key.attempt)):
         return True
     return services.history.get(*key) is not None
-
-
-def load_changeable(services: Services, caller: Caller, job_id: str, if_match: int | None) -> Job:
-    job = load_job(services, job_id)
-    must_change(caller, job, if_match)
-    return job
 
 
 def _as_allowed(

@@ -20,11 +20,10 @@ from functions.domain.lean import has_lean_run, may_end_lean
 from functions.domain.path import PathKind, path_of
 from functions.domain.run import RunState
 from functions.domain.step import step_of
-from functions.usecases.actions import load_changeable
 from functions.usecases.consequences import carry_out
 from functions.usecases.executor import follow
 from functions.usecases.history import recorded_execution
-from functions.usecases.jobs import disarm_replaced, load_job, must_change
+from functions.usecases.jobs import disarm_replaced, load_changeable, load_job, must_change
 from functions.usecases.services import Services
 from functions.usecases.writing import PATIENCE, TRIES, Applied, apply, revoke
 

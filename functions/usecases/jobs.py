@@ -201,6 +201,13 @@ def must_change(caller: Caller, job: Job, if_match: int | None = None) -> None:
     must_be_as_read(job, if_match)
 
 
+def load_changeable(services: Services, caller: Caller, job_id: str, if_match: int | None) -> Job:
+    """The job, which the caller may change as it now is. Raises as `load_job` and `must_change`."""
+    job = load_job(services, job_id)
+    must_change(caller, job, if_match)
+    return job
+
+
 def must_be_as_read(job: Job, if_match: int | None) -> None:
     """Raises PreconditionFailedError unless the job has the revision `if_match`; None is any."""
     if if_match is not None and job.revision != if_match:
@@ -260,8 +267,7 @@ def change_job(
 def _change(
     services: Services, caller: Caller, job_id: str, change: Callable[[Job], JobDraft], if_match: int | None
 ) -> Job:
-    job = load_job(services, job_id)
-    must_change(caller, job, if_match)
+    job = load_changeable(services, caller, job_id, if_match)
     drafts = {job.seq: change(job)}
     added = False
 
