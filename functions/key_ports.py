@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from functions.domain.webhook_key import StoredKeys, WebhookKeys
+
 if TYPE_CHECKING:
-    from functions.domain.webhook_key import StoredKeys, WebhookKeys
+    from collections.abc import Callable
 
 
 class WebhookKeyStore(Protocol):
@@ -21,3 +23,11 @@ class WebhookKeyStore(Protocol):
         """Store `keys` in the place of `read`, in one step and unless another call has replaced that; returns what is
         stored then."""
         ...
+
+
+def made_keys(store: WebhookKeyStore, owner: str, *, new_secret: Callable[[], str], now: float) -> StoredKeys:
+    """The owner's keys, made where there are none yet."""
+    stored = store.get(owner)
+    if stored is None:
+        stored = store.create(owner, WebhookKeys(secret=new_secret(), created_at=int(now)))
+    return stored

@@ -34,7 +34,7 @@ RUNTIME_PACKAGES = ("boto3", "botocore", "jmespath", "python-dateutil", "s3trans
 PROBE = Path(__file__).with_name("import_handlers.py")
 _ENGINE = {"registry", "running"}
 """Modules of functions/jobs that are not the user's."""
-_LOCKED = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
+_LOCKED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _DECORATOR = re.compile(rf"^\s*@(?:[\w.]+\.)?job\(\s*[\"']({_NAME.pattern})[\"']", re.MULTILINE)
 
@@ -88,6 +88,11 @@ def _with_place(one: Imported) -> str:
     return error if error.startswith("functions/") else f"functions/jobs/{one.module}: {error}"
 
 
+def locked(requirements: Path) -> dict[str, str]:
+    """The version of each package in a lock file, by name."""
+    return dict(_LOCKED.findall(requirements.read_text(encoding="utf-8")))
+
+
 def check(folder: Path, *, requirements: Path, is_foreign: bool) -> Checked | None:
     """Import every handler module of the bundle in `folder`; None where it has no functions/jobs.
 
@@ -99,8 +104,8 @@ def check(folder: Path, *, requirements: Path, is_foreign: bool) -> Checked | No
         return None
     modules = sorted(found.name for found in pkgutil.iter_modules([str(jobs)]) if found.name not in _ENGINE)
     with tempfile.TemporaryDirectory() as scratch:
-        locked = _LOCKED.findall(requirements.read_text(encoding="utf-8")) if is_foreign else []
-        path = [*_linked(locked, Path(scratch)), folder, *_linked(RUNTIME_PACKAGES, Path(scratch))]
+        names = list(locked(requirements)) if is_foreign else []
+        path = [*_linked(names, Path(scratch)), folder, *_linked(RUNTIME_PACKAGES, Path(scratch))]
 
         def import_one(module: str) -> Imported:
             return _import(module, folder, path)

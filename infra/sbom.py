@@ -18,17 +18,13 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
+from infra.handlers import locked
 from infra.stage import STAGES
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements" / "functions.txt"
 _SPDX = {"Dual License": "Apache-2.0 OR BSD-3-Clause"}
 """Names that are not SPDX expressions: what python-dateutil calls its license."""
-
-
-def locked(lock: Path) -> dict[str, str]:
-    """The version of each package in a lock file, by name."""
-    return dict(re.findall(r"^([a-z0-9.-]+)==([^\s;]+)", lock.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def license_of(package: Distribution) -> str:

@@ -19,6 +19,7 @@ from functions.adapters.secret_values import SecretError
 from functions.domain.errors import UnavailableError
 from functions.domain.ids import new_webhook_secret
 from functions.domain.webhook_key import REMEMBERED_SECONDS, WebhookKeys, owner_header, signing_bytes
+from functions.key_ports import made_keys
 
 if TYPE_CHECKING:
     from functions.key_ports import WebhookKeyStore
@@ -95,10 +96,7 @@ class WebhookSignature:
 
     def _read(self, owner: str, now: float) -> WebhookKeys:
         try:
-            stored = self._store.get(owner)
-            if stored is None:
-                new = WebhookKeys(secret=self._new_secret(), created_at=int(now))
-                stored = self._store.create(owner, new)
+            return made_keys(self._store, owner, new_secret=self._new_secret, now=now).keys
         except ClientError as error:
             code = error_code(error)
             raise SecretError(f"the webhook key of {owner} could not be read: {code}", retryable=True) from error
@@ -106,4 +104,3 @@ class WebhookSignature:
             raise SecretError(
                 f"the webhook key of {owner} could not be read: {type(error).__name__}", retryable=True
             ) from error
-        return stored.keys

@@ -26,17 +26,20 @@ Instant = Annotated[
 ]
 
 
+_CONFIG = ConfigDict(
+    extra="forbid",
+    frozen=True,
+    alias_generator=to_camel,
+    validate_by_name=True,
+    serialize_by_alias=True,
+    defer_build=True,
+)
+
+
 class Actor(BaseModel):
     """Who did it."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        validate_by_name=True,
-        serialize_by_alias=True,
-        defer_build=True,
-    )
+    model_config = _CONFIG
     id: str = Field(description="A user's `sub`, a machine's client id; `timeout` where a gate's time was over.")
     kind: Literal["person", "machine", "system"]
     client_id: str | None = Field(None, description="The app client that the caller's token was given to.")
@@ -45,14 +48,7 @@ class Actor(BaseModel):
 class Event(BaseModel):
     """What every event says."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        validate_by_name=True,
-        serialize_by_alias=True,
-        defer_build=True,
-    )
+    model_config = _CONFIG
     type: ClassVar[EventType]
 
     version: Literal["1.0"] = "1.0"

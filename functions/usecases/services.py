@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from functions.domain import ids
 from functions.domain.execution import Execution
 from functions.domain.retry import Uniform
 from functions.graph_ports import Dependents, Graphs, WorkflowStore
-from functions.key_ports import WebhookKeyStore
 from functions.limit_ports import Circuits, Shares, Slots
 from functions.ports import (
     Clock,
@@ -26,6 +26,9 @@ from functions.ports import (
     Timetable,
     Workers,
 )
+
+if TYPE_CHECKING:
+    from functions.key_ports import WebhookKeyStore  # with what it makes, which most functions never load
 
 
 def _nobody_counts(execution: Execution) -> None:

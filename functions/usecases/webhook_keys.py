@@ -5,6 +5,7 @@ from __future__ import annotations
 from functions.domain.caller import Caller
 from functions.domain.errors import ConflictError, NotFoundError
 from functions.domain.webhook_key import StoredKeys, WebhookKeys
+from functions.key_ports import made_keys
 from functions.usecases.services import Services
 
 MINE = "me"
@@ -41,8 +42,5 @@ def _named(services: Services, caller: Caller, owner: str) -> str:
 
 
 def _stored(services: Services, owner: str) -> StoredKeys:
-    stored = services.webhook_keys.get(owner)
-    if stored is not None:
-        return stored
-    new = WebhookKeys(secret=services.new_webhook_secret(), created_at=int(services.clock.now()))
-    return services.webhook_keys.create(owner, new)
+    now = services.clock.now()
+    return made_keys(services.webhook_keys, owner, new_secret=services.new_webhook_secret, now=now)

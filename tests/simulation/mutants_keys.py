@@ -55,9 +55,10 @@ KEY_MUTANTS: list[Mutant] = [
         "loser signs by its own",
         "a sender that comes second signs by the key that it would have made",
         (
-            "adapters/webhook_signature.py",
-            "stored = self._store.create(owner, new)",
-            "self._store.create(owner, new); return new",
+            "key_ports.py",
+            "stored = store.create(owner, WebhookKeys(secret=new_secret(), created_at=int(now)))",
+            "store.create(owner, new := WebhookKeys(secret=new_secret(), created_at=int(now))); "
+            "return StoredKeys(new, '')",
         ),
         by=SIGNATURES,
     ),

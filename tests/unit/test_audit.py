@@ -17,6 +17,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from gnomon.local import audit, toolchain
 from gnomon.local.report import LocalError
 from infra import sbom
+from infra.handlers import locked
 
 ROOT = Path(__file__).parents[2]
 HOLE = {"id": "PYSEC-2026-1", "fix_versions": ["2.0"], "aliases": [], "description": ""}
@@ -77,14 +78,14 @@ def test_a_database_out_of_reach_is_said_and_fails_nothing(
 
 
 def packages() -> list[Any]:
-    return [distribution(name) for name in sbom.locked(sbom.LOCK)]
+    return [distribution(name) for name in locked(sbom.LOCK)]
 
 
 def test_the_bill_of_materials_is_valid_and_complete() -> None:
     written = JsonV1Dot6(sbom.describe(packages(), sbom.LOCK)).output_as_string()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(written) is None
     components = json.loads(written)["components"]
-    assert {one["name"]: one["version"] for one in components} == sbom.locked(sbom.LOCK)
+    assert {one["name"]: one["version"] for one in components} == locked(sbom.LOCK)
     assert all(one["licenses"] for one in components)
 
 
@@ -106,6 +107,6 @@ def test_licenses_in_the_docs_are_those_of_what_ships() -> None:
 
 
 def test_what_ships_is_what_the_tests_run_with() -> None:
-    developed = sbom.locked(ROOT / "requirements" / "development.txt")
-    shipped = sbom.locked(sbom.LOCK)
+    developed = locked(ROOT / "requirements" / "development.txt")
+    shipped = locked(sbom.LOCK)
     assert {name: developed[name] for name in shipped} == shipped
