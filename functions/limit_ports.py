@@ -59,7 +59,7 @@ class Circuits(Protocol):
     def save(self, read: Circuit, new: Circuit, *, now: float) -> Circuit:
         """Replace `read` by `new` in one write on condition of `read.seq`; returns the row that is stored.
 
-        That is `new` with its `seq` where its `write_id`, a fresh mark, is in it; else the row of whoever came first.
+        That is `new` with its `seq` where its `write_id`, a fresh mark, is in it; else the row of the first call.
         A repeat of an own write whose answer was lost is a success.
         """
         ...

@@ -1,4 +1,4 @@
-"""Hides what was sent to a target and nobody may see, wherever the target's answer repeats it.
+"""Hides what was sent to a target and must not be shown, wherever the target's answer repeats it.
 
 An answer may spell a value in another way than it was sent: escaped as JSON, HTML or a URL does, or in base64 or hex.
 

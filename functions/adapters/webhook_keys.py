@@ -93,7 +93,7 @@ class SecretsManagerWebhookKeys:
 
 
 def _told(error: ClientError, owner: str) -> Exception:
-    """A secret that somebody has deleted is kept for days, and its name with it."""
+    """A deleted secret is kept for days, and its name with it."""
     if error_code(error) == "InvalidRequestException":
         return UnavailableError(f"The webhook key of {owner} is marked for deletion: restore its secret.")
     return error

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from functions.ports import Clock
 
 SUBJECT = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9_+]{20,128}"
-"""Of Cognito: a user's `sub`, or a client id. A user's name or address would shut nobody out."""
+"""Of Cognito: a user's `sub`, or a client id. A user's name or address would not shut anyone out."""
 
 
 def must_administer(caller: Caller) -> None:

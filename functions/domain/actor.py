@@ -11,7 +11,7 @@ class ActorKind(enum.StrEnum):
     MACHINE = "machine"
     """A program with client credentials."""
     SYSTEM = "system"
-    """The product: nobody called."""
+    """The product, without a caller."""
 
 
 class Actor(NamedTuple):

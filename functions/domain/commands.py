@@ -293,7 +293,7 @@ def revised(job: Job, write_id: str, by: Actor | None) -> Job:
 
 
 def _gate_change(job: Job, row: Job) -> GateChange | None:
-    """What became of the gate. Where the definition before cannot be read, nobody knows that it stayed."""
+    """What became of the gate. Where the definition before cannot be read, it may not have stayed."""
     before, after = None if job.definition is None else job.definition.approval, row.defined.approval
     if job.definition is not None and before == after:
         return job.gate_change

@@ -50,7 +50,7 @@ class TargetAnswer:
 def health_of(answer: TargetAnswer) -> Health:
     """What an answer says of the target (docs/decisions/0034-what-counts-as-a-failure-of-a-target.md).
 
-    An answer that blames the call shows that somebody answered. A call that was refused here, or whose payload could
+    An answer that blames the call shows that the target answered. A call that was refused here, or whose payload could
     not be sent, shows nothing.
     """
     if not answer.was_sent:

@@ -52,7 +52,6 @@ IN_CI = {
     "callback",
     "cancel-running",
     "approved",
-} | {
     "concurrency-waits",
     "child",
 }
