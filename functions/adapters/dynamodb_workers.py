@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from botocore.exceptions import ClientError
 from functions.adapters.dynamodb_conditions import refusing_item
 from functions.adapters.dynamodb_keys import Item, name_of, number, text, worker_key, worker_position
 from functions.domain.actor import Actor
-from functions.domain.cursor import read_cursor, write_cursor
+from functions.domain.cursor import owners_scope, read_cursor, write_cursor
 from functions.domain.ids import new_write_id
 from functions.domain.worker import Worker, owner_prefix
 from functions.parallel import for_all
@@ -112,7 +111,7 @@ class DynamoDbWorkers:
         return dataclasses.replace(new, version=version)
 
     def list(self, owners: Sequence[str] | None, *, limit: int, cursor: str | None) -> Page[Worker]:
-        scope = "workers" if owners is None else f"workers {json.dumps(sorted(owners))}"
+        scope = "workers" if owners is None else owners_scope("workers", owners)
         after = None if cursor is None else worker_position(read_cursor(cursor, scope=scope))
         parts: Sequence[str | None] = (None,) if owners is None else tuple(sorted(owners))
         found = for_all(lambda one: self._some(one, limit + 1, after), parts)

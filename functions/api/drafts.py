@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 _ANY_JOB = "00000000-0000-4000-8000-000000000000"
 """Stands for the id that is not drawn yet: a schedule is valid for every id or for none."""
-_APART = ("payload", "enabled", "owner")
+APART = ("payload", "enabled", "owner")
+"""Fields of a body that are kept beside the document."""
 _TIMING = ("schedule", "startAt", "endAt", "maxRuns", "spreadSeconds")
 """Fields whose change makes the schedule another one; unchanged, a one-time job's past instant is no error."""
 
@@ -91,7 +92,7 @@ class DraftReader:
     def _shaped(self, body: Any, *, before: Job | None, kept_payload: str | None = None) -> JobDraft:
         validated(JobBody, body)
         payload = payload_text(body.get("payload")) if kept_payload is None else kept_payload
-        document = {name: value for name, value in body.items() if name not in _APART}
+        document = {name: value for name, value in body.items() if name not in APART}
         stored = None if before is None or before.definition is None else before.definition
         document["target"] = unmasked(document["target"], None if stored is None else stored.target)
         parents = [one["jobId"] for one in document.get("dependsOn") or ()]

@@ -22,6 +22,7 @@ from functions.api.openapi_shapes import (
 from functions.api.problems import FAULT, PROBLEMS
 from functions.api.request import JSON_TYPE
 from functions.api.route import Access, Route
+from functions.api.routes_revocations import SUBJECT
 
 API_VERSION = "1.0.0"
 """Version of the contract, not of a deployment."""
@@ -33,7 +34,7 @@ _PATH_PARAMETERS = {
     "workerId": WORKER_ID,
     "owner": OWNER,
     "circuitKey": CIRCUIT_KEY,
-    "subject": {"type": "string", "pattern": "^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9_+]{20,128})$"},
+    "subject": {"type": "string", "pattern": f"^({SUBJECT})$"},
     "workflowId": WORKFLOW_ID,
 }
 _SOURCES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functions.api.drafts import APART
 from functions.api.openapi_bodies import body_schemas
 from functions.api.openapi_gates import GATES, WAITING, WAITS
 from functions.api.openapi_settings_schemas import circuits, type_configs, webhook_keys
@@ -44,8 +45,7 @@ def schemas() -> dict[str, Schema]:
 
 
 def _answers(body: Schema) -> dict[str, Schema]:
-    apart = ("payload", "enabled", "owner")
-    registered = {name: schema for name, schema in body["properties"].items() if name not in apart}
+    registered = {name: schema for name, schema in body["properties"].items() if name not in APART}
     state = {
         "status": ref("JobStatus"),
         "enabled": {"type": "boolean"},
