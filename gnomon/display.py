@@ -12,6 +12,7 @@ from gnomon.moments import away, clock_time, distance, milliseconds, moment, par
 from gnomon.safe_text import printable
 from gnomon.type_display import (
     circuits_table,
+    fields_table,
     preview_table,
     retry_config_details,
     retry_configs_table,
@@ -173,7 +174,6 @@ def fitted(table: Table, console: Console) -> Table:
 
 def job_details(job: Job, now: datetime) -> Table:
     """One job, a field a line."""
-    table = Table(show_header=False, box=None, pad_edge=False)
     rows: list[tuple[str, str | Text]] = [
         ("id", printable(job["id"])),
         ("name", printable(job.get("name", ""))),
@@ -190,10 +190,7 @@ def job_details(job: Job, now: datetime) -> Table:
         ("revision", str(job.get("revision", ""))),
         ("tags", printable(", ".join(job.get("tags", [])))),
     ]
-    for name, value in rows:
-        if value:
-            table.add_row(Text(name, style="bold"), value if isinstance(value, Text) else Text(value))
-    return table
+    return fields_table((name, value) for name, value in rows if value)
 
 
 def waiting_words(waiting: WaitingFor | None, now: datetime) -> str:

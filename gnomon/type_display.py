@@ -35,18 +35,24 @@ def retry_configs_table(configs: Iterable[TypeConfig], now: datetime, *, width: 
     return table
 
 
+def fields_table(rows: Iterable[tuple[str, str | Text]]) -> Table:
+    """A field a line: its name, and what it says."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in rows:
+        table.add_row(Text(printable(name), style="bold"), value if isinstance(value, Text) else Text(value))
+    return table
+
+
 def retry_config_details(config: TypeConfig, now: datetime) -> Table:
     """What is configured for a type, a field a line."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    rows = [
-        ("type", printable(config["jobType"])),
-        *((name, _word(value)) for name, value in _configured(config)),
-        ("changed", moment(config.get("updatedAt"), now)),
-        ("by", printable(config.get("updatedBy", ""))),
-    ]
-    for name, value in rows:
-        table.add_row(Text(printable(name), style="bold"), Text(value))
-    return table
+    return fields_table(
+        [
+            ("type", printable(config["jobType"])),
+            *((name, _word(value)) for name, value in _configured(config)),
+            ("changed", moment(config.get("updatedAt"), now)),
+            ("by", printable(config.get("updatedBy", ""))),
+        ]
+    )
 
 
 def circuits_table(circuits: Iterable[Circuit], now: datetime, *, width: int = _WIDE) -> Table:
@@ -73,16 +79,14 @@ def circuits_table(circuits: Iterable[Circuit], now: datetime, *, width: int = _
 
 def webhook_key_details(key: WebhookKey, now: datetime) -> Table:
     """A key that was rotated, a field a line."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    rows = [
-        ("owner", printable(key["owner"])),
-        ("secret", printable(key["secret"])),
-        ("signs every call from", moment(key["signsFrom"], now)),
-        *(("the key before until", moment(one["validUntil"], now)) for one in key["previous"]),
-    ]
-    for name, value in rows:
-        table.add_row(Text(name, style="bold"), Text(value))
-    return table
+    return fields_table(
+        [
+            ("owner", printable(key["owner"])),
+            ("secret", printable(key["secret"])),
+            ("signs every call from", moment(key["signsFrom"], now)),
+            *(("the key before until", moment(one["validUntil"], now)) for one in key["previous"]),
+        ]
+    )
 
 
 def preview_table(preview: Preview, now: datetime) -> Table:
